@@ -1,6 +1,6 @@
 """Changes one operator, number or statement of a module at a time, and looks whether its tests notice.
 
-    python .ci/mutants.py src/genlabel/posterior.py --tests tests/test_posterior.py
+    python .ci/mutants.py src/genlabel/posterior.py --tests tests/densities/test_posterior.py
 
 The tests are collected once, by one process; each mutant is a fork of it, in which the code of the changed function is
 put in the place of the old one, and the tests that call it run until one fails, the quickest first. What stands outside
@@ -38,7 +38,7 @@ SWAPPED: dict[type, type] = {
 }  # fmt: skip
 ROOM = "src/genlabel"
 PARTS: dict[str, tuple[str, str]] = {
-    "posterior": (f"{ROOM}/posterior.py", "tests/test_posterior.py"),
+    "posterior": (f"{ROOM}/densities/posterior.py", "tests/densities/test_posterior.py"),
     "labeling": (
         " ".join(
             f"{ROOM}/labeling/{name}.py" for name in ("base", "generative", "linear", "online", "sampler", "shared")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import random
@@ -39,6 +40,11 @@ MIRROR = Path("/work/shared/data/openml_mirror")
 OLD_NAMES = {"stacked density": "label model"}
 """Methods of the benchmark that had another name in the old tree."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+PERCENT_METRICS = ("equidistance_share", "judged_one", "judged_pair")
+"""Metrics in percent in the old tree, besides accuracies; the new tree has shares from 0 to 1."""
+SHARE_TOLERANCE = 1e-12
+"""Relative difference of a share and a converted percentage that is rounding."""
 
 Values = dict[str, float]
 PaperTrial = Callable[[list[dict[str, Any]]], list[Values]]
@@ -106,7 +112,7 @@ def paper_new() -> PaperTrial:
 
     def run(fields: list[dict[str, Any]]) -> list[Values]:
         cells = [Cell(**one) for one in fields]
-        records = {record["cell"].id: record for record in run_trial(cells, data_home())}
+        records = {record["key"].id: record for record in run_trial(cells, data_home())}
         return [plain_numbers(records[cell.id]["metrics"], records[cell.id]["parameters"]) for cell in cells]
 
     return run
@@ -115,13 +121,13 @@ def paper_new() -> PaperTrial:
 def benchmark_new() -> BenchmarkRows:
     """Return the function that fits one method of the benchmark on the splits of one dataset."""
     from genlabel.data.datasets import load_openml
-    from genlabel_paper.benchmark import default_suite, run_suite
+    from genlabel_paper.benchmark import default_methods, run_benchmark
 
     def run(dataset: int, method: str, splits: int) -> list[Values]:
-        known = default_suite("mlp")
+        known = default_methods("mlp")
         name = method if method in known else OLD_NAMES[method]
         load = partial(load_openml, data_home=data_home())
-        result = run_suite([dataset], {name: known[name]}, splits, records=None, load=load)
+        result = run_benchmark([dataset], {name: known[name]}, splits, records=None, load=load)
         if result.failures:
             raise RuntimeError(f"fits failed: {result.failures}")
         frame = result.frame.sort_values("split")
@@ -430,6 +436,7 @@ def _about() -> dict[str, Any]:
         "changed": bool(_git(source.parent, "status", "--porcelain", "--untracked-files=no", ".")),
         "machine": f"{platform.machine()} {_processor()}",
         "versions": {name: metadata.version(name) for name in names} | {"python": platform.python_version()},
+        "shares": "accuracies are from 0 to 1",
     }
 
 
@@ -462,7 +469,9 @@ def compare(old_path: Path, new_path: Path, partial_run: bool) -> int:
             continue
         group = (one or other)["group"]
         count = counts.setdefault(group.partition("@")[0] + ("@" if "@" in group else ""), Counter())
-        _compare_items(item, one, other, count, lines)
+        # Before accuracies were shares everywhere, those of images were already.
+        converted = "shares" in new["about"] and "shares" not in old["about"] and group != "images"
+        _compare_items(item, one, other, converted, count, lines)
     _print_counts(counts)
     print("\n".join(lines))
     total = sum(counts.values(), Counter[str]())
@@ -473,7 +482,12 @@ def compare(old_path: Path, new_path: Path, partial_run: bool) -> int:
 
 
 def _compare_items(
-    item: str, one: dict[str, Any] | None, other: dict[str, Any] | None, count: Counter[str], lines: list[str]
+    item: str,
+    one: dict[str, Any] | None,
+    other: dict[str, Any] | None,
+    converted: bool,
+    count: Counter[str],
+    lines: list[str],
 ) -> None:
     for side, result in (("old", one), ("new", other)):
         if result is None or "error" in result:
@@ -487,16 +501,26 @@ def _compare_items(
         count["cells"] += 1
         for name in dict.fromkeys([*values, *others]):
             count["values"] += 1
-            kind = _relation(values.get(name), others.get(name))
+            kind = _relation(values.get(name), others.get(name), converted and _is_percent(name))
             count[kind] += 1
             if kind != "same":
                 lines.append(f"{item}: {cell}: {name}: {kind}: {values.get(name)!r} and {others.get(name)!r}")
 
 
-def _relation(value: float | None, other: float | None) -> str:
-    """Return how two numbers relate, digit for digit; not-a-number is equal to itself."""
+def _is_percent(name: str) -> bool:
+    """Return whether a metric is in percent in the old tree: accuracies, also those of the multiverse ("last/cv")."""
+    return name.endswith("accuracy") or "/" in name or name in PERCENT_METRICS
+
+
+def _relation(value: float | None, other: float | None, percent: bool = False) -> str:
+    """Return how two numbers relate, digit for digit; not-a-number is equal to itself.
+
+    With `percent`, the first one is a percentage and the second one a share, equal up to rounding.
+    """
     if value is None or other is None:
         return "only new" if value is None else "missing"
+    if percent:
+        return "same" if math.isclose(value / 100, other, rel_tol=SHARE_TOLERANCE, abs_tol=0.0) else "differ"
     return "same" if float(value).hex() == float(other).hex() else "differ"
 
 

@@ -44,7 +44,7 @@ def steps(wheel: Path, folder: Path) -> dict[str, list[str]]:
         "consistent": [python, "-m", "pip", "check"],
         "where it is": [python, "-c", LOOK.format(root=str(ROOT))],
         "version": [str(where / "genlabel"), "--version"],
-        "compare": [str(where / "genlabel"), "compare", "iris", "--repeats", "2"],
+        "compare": [str(where / "genlabel"), "compare", "iris", "--n-splits", "2"],
         "the paper's commands": [str(where / "genlabel"), "reproduce", "--list"],
         "README's table": [python, "-c", table_block()],
     }

@@ -20,7 +20,7 @@ import pandas as pd
 
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import find_home, manifest_ids, openml_manifest
-from genlabel.evaluation.diagnosis.intervals import share_interval
+from genlabel.evaluation.diagnosis.intervals import wilson_interval
 from genlabel_paper.benchmark import default_methods, run_benchmark
 
 METHODS = ("default", "vanilla", "mixup", "stacked density")
@@ -77,7 +77,7 @@ def report(found: dict[str, Any]) -> str:
     lines = [f"{len(sets)} sets, {len(found['seeds'])} splits and seeds of each: {fits} fits a method"]
     for method, values in losses.items():
         bad = values > FAR * shares
-        low, high = share_interval(float(bad.mean()), fits)
+        low, high = wilson_interval(float(bad.mean()), fits)
         where = {str(sets[number]["name"]): int(count) for number, count in zip(sets, bad.sum(1), strict=True) if count}
         named = ", ".join(f"{name} {count}" for name, count in sorted(where.items(), key=lambda pair: -pair[1]))
         rate = f"{100 * bad.mean():.2f} % (interval {100 * low:.2f} to {100 * high:.2f})"

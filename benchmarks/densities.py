@@ -112,7 +112,7 @@ def bound_gap(density: VAEDensity, X: NDArray[np.float64], y: NDArray[np.int64])
 
 def score(values: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, float]:
     own = values[np.arange(len(y)), y]
-    return {"accuracy": 100 * float((values.argmax(1) == y).mean()), "log_likelihood": float(own.mean())}
+    return {"accuracy": float((values.argmax(1) == y).mean()), "log_likelihood": float(own.mean())}
 
 
 def mean(rows: Sequence[dict[str, Any]], key: str) -> float:
@@ -121,12 +121,12 @@ def mean(rows: Sequence[dict[str, Any]], key: str) -> float:
 
 def line(name: str, rows: Sequence[dict[str, Any]]) -> str:
     masses = [m for row in rows for m in row.get("mass", [])]
-    spread = float(np.std([row["accuracy"] for row in rows]))
+    spread = 100 * float(np.std([row["accuracy"] for row in rows]))
     mass = f"{min(masses):.3f} to {max(masses):.3f}" if masses else ""
     gap = f"{mean(rows, 'bound_gap'):.3f}" if any("bound_gap" in row for row in rows) else ""
     return (
-        f"{name:>18} {mean(rows, 'accuracy'):7.2f} +- {spread:4.2f} {mean(rows, 'log_likelihood'):8.2f} {mass:>15} "
-        f"{gap:>6} {mean(rows, 'fit_seconds'):9.2f} {mean(rows, 'query_us'):9.1f}"
+        f"{name:>18} {100 * mean(rows, 'accuracy'):7.2f} +- {spread:4.2f} {mean(rows, 'log_likelihood'):8.2f} "
+        f"{mass:>15} {gap:>6} {mean(rows, 'fit_seconds'):9.2f} {mean(rows, 'query_us'):9.1f}"
     )
 
 

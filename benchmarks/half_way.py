@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.data.datasets import make_moon
-from genlabel.data.datasets.curves import equidistance_error, true_curves
 from genlabel.densities import ClassDensity, GANDensity
 from genlabel.densities.gan import training as gan_training
 from genlabel.mixing import GenMix
+from genlabel_paper.runs.curves import equidistance_error, true_curves
 
 Points = NDArray[np.float64]
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}

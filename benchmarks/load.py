@@ -65,7 +65,7 @@ def fit_network(cells: Sequence[Fit]) -> list[Record]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = MixupClassifier((4,), random_state=0).set_params(training__epochs=5, **once).fit(X[:60], y[:60])
-    return [_record(cell, accuracy=100.0 * float(np.mean(model.predict(X[60:]) == y[60:])))]
+    return [_record(cell, accuracy=float(np.mean(model.predict(X[60:]) == y[60:])))]
 
 
 def do_nothing(cells: Sequence[Fit]) -> list[Record]:
@@ -169,7 +169,7 @@ def sweep(work: Work, count: int, folder: Path, processes: Processes, **where: A
         "ms a cell": round(1e3 * seconds / count, 2),
         "cpu ms a cell": round(1e3 * sum(spent.values()) / count, 2),
         "cpu ms a cell, not of workers": round(1e3 * ours / count, 2),
-        "accuracy": round(float(kept.frame["accuracy"].mean()), 6),
+        "accuracy": round(float(kept.frame["accuracy"].mean()), 8),
     }
     return told, samples
 

@@ -134,11 +134,11 @@ def main() -> None:
     for kind in ("mixup", *KINDS) if given.seeds else ():
         how = {"method": "mixup"} if kind == "mixup" else {"method": "genlabel", "statistics": kind}
         scores = [
-            100 * train_images(images, epochs=given.epochs, seed=seed, held_out=0, **how).test.accuracy
+            train_images(images, epochs=given.epochs, seed=seed, held_out=0, **how).test.accuracy
             for seed in range(given.seeds)
         ]
         kept["accuracy"][kind] = scores
-        print(f"{kind}: test accuracy {', '.join(f'{score:.2f}' for score in scores)}", flush=True)
+        print(f"{kind}: test accuracy {', '.join(f'{100 * score:.2f}' for score in scores)}", flush=True)
     if given.json:
         given.json.write_text(json.dumps(kept, indent=1) + "\n")
 

@@ -94,7 +94,7 @@ def report(records: pd.DataFrame, model: str) -> pd.DataFrame:
         rows[name] = {
             "sets": len(losses),
             "log-loss": round(float(losses[name].mean()), 4),
-            "accuracy": round(float(accuracies[name].mean()), 2),
+            "accuracy": round(float(accuracies[name].mean()) / 100, 4),
             "rank (log-loss)": round(float(ranks["log_loss"][name]), 2),
             "rank (accuracy)": round(float(ranks["accuracy"][name]), 2),
             "times the seconds (median)": round(float((seconds[name] / seconds[model]).median()), 2),

@@ -39,7 +39,7 @@ from genlabel.data.tables import drop_rare_classes, make_splits, table_pipeline
 from genlabel.evaluation.diagnosis.intervals import wilson_interval
 from genlabel.evaluation.diagnosis.paired_experiment import train_arms
 from genlabel.evaluation.diagnosis.verdict import NEGLIGIBLE_GAIN as SAME
-from genlabel.metrics import LEAST_PROBABILITY, index_labels
+from genlabel.metrics import MIN_PROBABILITY, index_labels
 
 QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}
 YES = {
@@ -79,7 +79,7 @@ def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
     arms = train_arms(X, y, ALPHA, CLEAN, seed)
     truth = index_labels(table.y.iloc[test], arms["vanilla"].classes_)
     losses = {
-        name: -np.maximum(arm.predict_log_proba(X_test), np.log(LEAST_PROBABILITY))[np.arange(len(truth)), truth]
+        name: -np.maximum(arm.predict_log_proba(X_test), np.log(MIN_PROBABILITY))[np.arange(len(truth)), truth]
         for name, arm in arms.items()
     }
     return {

@@ -6,11 +6,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from _ext.names import documented_names, packages, public_names
 from jupyter_client import KernelManager
 from sphinx.ext import autosummary
 
 import genlabel
-from _ext.names import documented_names, packages, public_names
 
 project = "genlabel"
 author = copyright = "the genlabel developers"

@@ -451,7 +451,7 @@ def found_genmix(space: dict[str, Any], printed: str) -> None:
 
 def found_images(space: dict[str, Any], printed: str) -> None:
     assert space["trained"].test.accuracy > 0.9
-    assert "best held-out epoch" in printed
+    assert "best validation epoch" in printed
     assert space["target"].shape == (16, 10)
     torch.testing.assert_close(space["target"].sum(1), torch.ones(16))
     module = space["Classifier"](space["network"])

@@ -134,7 +134,7 @@ def frame_of(which: int) -> pd.DataFrame:
 
 
 def record_of(cell: Any, text: str = "") -> Record:
-    return Record(key=cell, parameters={"text": text}, metrics={"accuracy": 50.0}, seconds=0.5, versions={})
+    return Record(key=cell, parameters={"text": text}, metrics={"accuracy": 0.5}, seconds=0.5, versions={})
 
 
 @cache
@@ -292,7 +292,7 @@ def test_a_full_disk_behind_the_standard_output_is_told(tmp_path: Path, monkeypa
 
     process = forked(command)
     process.join(60)
-    why = "the standard output cannot be written (No space left on device); make room there"
+    why = "the standard output cannot be written (No space left on device)"
     assert (process.exitcode, (tmp_path / "said").read_text()) == (2, f"Error: {why}\n")
 
 
@@ -496,7 +496,7 @@ def count(path: Path) -> int:
 
 RECORDS = ["--jobs", "1", "--records", "run.sqlite"]
 COMMANDS = {
-    "compare": ["compare", "iris", "--network", "logistic", "--repeats", "50", "--csv", "numbers.csv", *RECORDS],
+    "compare": ["compare", "iris", "--network", "logistic", "--n-splits", "50", "--csv", "numbers.csv", *RECORDS],
     "reproduce": ["reproduce", "table1", "--budget", "full", "--dataset", "circle", *RECORDS],
     "fit": ["fit", "iris", "--method", "vanilla", "--epochs", "100000", "-o", "model"],
     "diagnose": ["diagnose", "iris", "-o", "picture.png", "--report", "page.html"],
@@ -518,11 +518,11 @@ LEFT = {
 }
 KEPT = "what ended is kept in run.sqlite, the same command goes on"
 SAID = {
-    "compare": KEPT,
+    "compare": "finished fits are in run.sqlite; run the same command to resume",
     "reproduce": KEPT,
     "fit": "nothing was written",
     "diagnose": "nothing was written",
-    "train-images": "epochs that ended are kept in out, --resume goes on",
+    "train-images": "finished epochs are in out; --resume continues from there",
 }
 
 

@@ -18,7 +18,7 @@ import pytest
 from genlabel.evaluation.records import read_records
 from genlabel_paper.benchmark import count_worse_than_prior, dataset_means, wins
 from genlabel_paper.benchmark.schema import BENCHMARK
-from genlabel_paper.runs.cells import PAPER_SCHEMA
+from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -40,7 +40,7 @@ def benchmark(name: str = "benchmark") -> pd.DataFrame:
 @cache
 def images(setting: str) -> pd.DataFrame:
     """Mean and standard deviation over the seeds, by method."""
-    records = read_records(RESULTS / "paper" / f"{setting}.json", PAPER_SCHEMA)
+    records = in_percent(read_records(RESULTS / "paper" / f"{setting}.json", PAPER_SCHEMA))
     score = "robust_accuracy" if "robust" in setting else "accuracy"
     assert (records.groupby("method")["seed"].nunique() == 3).all()
     return records.groupby("method")[score].agg(["mean", "std"])
@@ -126,7 +126,7 @@ def cost_over_catboost() -> tuple[float]:
 
 def two_circle(*names: str) -> tuple[float, ...]:
     found = plain("densities")["two-circle"]
-    return tuple(float(np.mean([run["accuracy"] for run in found[name]])) for name in names)
+    return tuple(100 * float(np.mean([run["accuracy"] for run in found[name]])) for name in names)
 
 
 def soft_labels() -> tuple[int, float]:

@@ -108,7 +108,7 @@ def test_groups_are_told_of_where_they_cannot_be() -> None:
         make_folds(2, Y, 0, round_robin_folds, groups=np.zeros(12, dtype=np.intp))
     with pytest.raises(ValueError, match="each class is in one group only"):
         make_folds(2, Y, 0, round_robin_folds, groups=Y)
-    with pytest.raises(ValueError, match="groups have no say"):
+    with pytest.raises(ValueError, match="groups have no effect"):
         make_folds([([0, 1, 2], [3])], Y, 0, round_robin_folds, groups=np.arange(12))
     with pytest.warns(UserWarning, match="class 'c' has too few groups: it is trained on, but never held out"):
         make_folds(
@@ -211,7 +211,7 @@ def test_pairs_name_the_rows_of_the_table_and_those_that_are_gone_are_left_out()
     ([([0.5, 1], [2])], "whole numbers, or a mask"),
     ([([[0, 1]], [2])], "whole numbers, or a mask"),
     ([([True, False], [2])], "a mask of 2 rows, but X has 12"),
-    ([([0, 1], [])], "holds out no point"),
+    ([([0, 1], [])], "holds out no row"),
     (GroupKFold(3), "could not split the rows: .*groups.*; give a number"),
 ])  # fmt: skip
 def test_what_makes_no_folds_is_told_so(cv: Any, match: str) -> None:
@@ -222,15 +222,15 @@ def test_what_makes_no_folds_is_told_so(cv: Any, match: str) -> None:
 def test_folds_to_train_on_have_every_class_and_hold_out_some_weight() -> None:
     names = np.array(["a", "b", "c"])
     without = make_folds([(np.flatnonzero(Y > 0), [0])], Y, 0, round_robin_folds)
-    with pytest.raises(ValueError, match="a fold of cv=7 has no training point of class 'a'; use stratified folds"):
+    with pytest.raises(ValueError, match="a fold of cv=7 has no training row of class 'a'; use stratified folds"):
         check_folds(without, 7, Y, names, None)
     weightless = make_folds([(np.arange(9), [9, 10, 11])], Y, 0, round_robin_folds)
     check_folds(weightless, 7, Y, names, None)
-    with pytest.raises(ValueError, match="a fold of cv=7 holds out no point of positive weight; use fewer folds"):
+    with pytest.raises(ValueError, match="a fold of cv=7 holds out no row"):
         check_folds(weightless, 7, Y, names, (np.arange(12) < 9).astype(float))
 
 
 def test_cross_fitting_needs_every_row_held_out_once() -> None:
     for cv in ([(np.arange(6, 12), np.arange(6))], [(np.arange(12), np.arange(12))] * 2):
-        with pytest.raises(ValueError, match="every row in the validation part of one fold"):
+        with pytest.raises(ValueError, match="every row in the validation part"):
             fold_numbers(make_folds(cv, Y, 0, round_robin_folds), 12)

@@ -9,7 +9,7 @@ from typing import Any
 from genlabel.evaluation.records import load_records
 from genlabel_paper.registry import find
 from genlabel_paper.report.page import write_report
-from genlabel_paper.runs.cells import PAPER_SCHEMA
+from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent
 from genlabel_paper.runs.trials import is_current
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,8 @@ def _write(app: Any, config: Any) -> None:
     folder = Path(app.doctreedir, "extra")
     folder.mkdir(parents=True, exist_ok=True)
     records = load_records(ROOT / "results" / "paper", PAPER_SCHEMA).frame
-    write_report(records[is_current(records)].reset_index(drop=True), folder / PAGE, find(["all"]))
+    current = in_percent(records[is_current(records)].reset_index(drop=True))
+    write_report(current, folder / PAGE, find(["all"]))
     _anchors.update(re.findall(r'id="([\w-]+)"', (folder / PAGE).read_text(encoding="utf-8")))
     config.html_extra_path.append(str(folder))
 

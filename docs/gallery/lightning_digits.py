@@ -69,7 +69,7 @@ for (name, callbacks), color in zip(ways.items(), ("#555555", "#D55E00", "#0072B
     loader = DataLoader(TensorDataset(*train), batch_size=50, shuffle=True, generator=torch.Generator().manual_seed(0))
     pl.Trainer(max_epochs=60, accelerator="cpu", callbacks=callbacks, **quiet).fit(module, loader)
     found = [robust_accuracy(module.net.eval(), *test, "fgsm", eps=eps) for eps in radii]
-    kept = [found[0].clean, *(one.accuracy for one in found)]
+    kept = [100 * share for share in (found[0].clean, *(one.accuracy for one in found))]
     print(f"{name:<8}  {kept[0]:.1f}% of 1,497 test images right, {kept[2]:.1f}% after a step of 0.05 against it")
     ax.plot([0, *radii], kept, marker="o", color=color, label=name)
 ax.set(xlabel="how far each pixel may be moved (FGSM)", ylabel="test accuracy (%)")

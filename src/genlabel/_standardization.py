@@ -11,15 +11,15 @@ from torch import Tensor
 
 from genlabel._arrays import Array, to_device
 
-ROUNDING = 1e-13
-"""A standard deviation of no more than this share of the mean is no spread, but rounding."""
+ROUNDING_TOLERANCE = 1e-13
+"""A standard deviation of at most this share of the mean is rounding."""
 
 
 class Standardization(NamedTuple):
-    """Each feature less its mean, over its standard deviation: numpy or torch, as it was fitted.
+    """Standardization of features: minus the mean, over the standard deviation; of NumPy or torch, as it was fitted.
 
-    A feature whose points are all equal, or differ by rounding alone, is constant: it has scale 1, and is left out
-    unless :meth:`fit` is asked to keep it.
+    A feature whose values are all equal, or differ by rounding, is constant: it has scale 1, and is left out unless
+    `keep_constant` of :meth:`fit` is set.
 
     >>> X = np.array([[0.0, 7.0, 1.0], [4.0, 7.0, 3.0]])
     >>> fitted = Standardization.fit(X)
@@ -36,19 +36,19 @@ class Standardization(NamedTuple):
     scale: Any
     """(d,)"""
     keep: Any
-    """(d,): False for the features that are left out."""
+    """Mask of the features, (d,): False for those that are left out."""
 
     @classmethod
     def fit(
         cls, X: Array, weight: Array | None = None, *, keep_constant: bool = False, whole: Standardization | None = None
     ) -> Standardization:
-        """Learn mean and deviation of the features of `X` (n, d), with the weights (n,) of its rows, if they have any.
+        """Return the standardization of the features of `X` (n, d), with optional weights (n,) of its rows.
 
-        A fold keeps the features of the `whole` sample, and its scale of those that are constant in the fold.
+        A fold keeps the features of the `whole` data, and its scale of those that are constant in the fold.
         """
         xp: Any = torch if isinstance(X, Tensor) else np
         mean, deviation = _moments_of_tensor(X, weight) if isinstance(X, Tensor) else _moments(X, weight)
-        varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING * xp.abs(mean))
+        varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING_TOLERANCE * xp.abs(mean))
         keep = xp.ones_like(varies) if keep_constant else varies
         scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
         # A tensor's `keep` stays on the CPU, so that a call need not wait for a GPU to know whether all are kept.
@@ -56,12 +56,12 @@ class Standardization(NamedTuple):
 
     @classmethod
     def identity(cls, X: Array) -> Standardization:
-        """The one that leaves the features of `X` (n, d) as they are."""
+        """Return the standardization that leaves the features of `X` (n, d) unchanged."""
         xp: Any = torch if isinstance(X, Tensor) else np
         return cls(xp.zeros_like(X[0]), xp.ones_like(X[0]), xp.ones(X.shape[1], dtype=bool))
 
     def __call__(self, X: Any) -> Any:
-        """Standardised points, (m, number of kept features); of a tensor in the precision of the fit, on its device."""
+        """Return standardized points, (m, selected features); a tensor in the precision of the fit, on its device."""
         if not isinstance(X, Tensor):
             return ((X - self.mean) / self.scale)[:, self.keep]
         mean, scale = to_device(self.mean, X), to_device(self.scale, X)
@@ -69,42 +69,42 @@ class Standardization(NamedTuple):
         return scaled if bool(self.keep.all()) else scaled[:, to_device(self.keep.nonzero()[:, 0], X)]
 
     def inverse(self, points: Any) -> Any:
-        """The points (m, d) of which these (m, number of kept features) are the standardised ones.
+        """Return the points (m, d) whose standardized points are `points` (m, selected features).
 
         Features that were left out have their mean.
         """
         if isinstance(points, Tensor):
-            mean, scale, keep = (part.to(points.device) for part in self)
-            found = mean.repeat(len(points), 1)
+            mean, scale, keep = (values.to(points.device) for values in self)
+            result = mean.repeat(len(points), 1)
         else:
             mean, scale, keep = self
-            found = np.tile(mean, (len(points), 1))
-        found[:, keep] = points * scale[keep] + mean[keep]
-        return found
+            result = np.tile(mean, (len(points), 1))
+        result[:, keep] = points * scale[keep] + mean[keep]
+        return result
 
     @property
     def log_volume(self) -> float:
-        """Sum of the logarithms of the kept scales: what a log-density of standardised points loses on the way back."""
+        """Sum of the log-scales of the selected features: subtract it from a log-density of standardized points."""
         return float(torch.as_tensor(self.scale).log()[torch.as_tensor(self.keep)].sum())
 
 
 def _moments(X: NDArray[np.float64], weight: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weighted mean and deviation of each column.
+    """Return weighted mean and deviation of each column; a division by the range keeps squares from overflowing.
 
-    NOTE: the estimators standardise so, the densities by :func:`_moments_of_tensor`; they differ in the last digit, and
-    published numbers rest on either. The squares of what is divided by its reach neither overflow nor vanish.
+    NOTE: the estimators use this function, the densities :func:`_moments_of_tensor`; they differ in the last digit, and
+    published results rest on both.
     """
     mean = np.average(X, axis=0, weights=weight)
-    centred = X - mean
-    reach = np.abs(centred).max(0)
+    centered = X - mean
+    reach = np.abs(centered).max(0)
     unit = np.where(reach > 0, reach, 1.0)
-    return mean, unit * np.sqrt(np.average((centred / unit) ** 2, axis=0, weights=weight))
+    return mean, unit * np.sqrt(np.average((centered / unit) ** 2, axis=0, weights=weight))
 
 
 def _moments_of_tensor(X: Tensor, weight: Any) -> tuple[Tensor, Tensor]:
-    """The same by matrix products, on any device; the unit is a power of 2, which changes no digit."""
+    """Return the same by matrix products, on any device; the unit is a power of 2, which changes no digit."""
     share = X.new_full((len(X),), 1.0 / len(X)) if weight is None else weight / weight.sum()
     mean = share @ X
-    centred = X - mean
-    unit = torch.ldexp(torch.ones_like(mean), centred.abs().amax(0).frexp().exponent - 1)
-    return mean, unit * (share @ (centred / unit) ** 2).sqrt()
+    centered = X - mean
+    unit = torch.ldexp(torch.ones_like(mean), centered.abs().amax(0).frexp().exponent - 1)
+    return mean, unit * (share @ (centered / unit) ** 2).sqrt()

@@ -1,4 +1,4 @@
-"""What is reported of a classifier: accuracy, log-loss, Brier score, AUC and calibration, for one model or many."""
+"""Metrics of classifiers: accuracy, log-loss, Brier score, AUC and calibration, for one model or many."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from genlabel._validation import check_count
 
-LEAST_PROBABILITY = 1e-15
+MIN_PROBABILITY = 1e-15
 """Probabilities are clipped here by `score`, so that a log-loss is finite."""
 
 
 def score(model: Any, X: Any, y: Any) -> dict[str, float]:
-    """Measure a fitted classifier on rows: accuracy (in percent), log-loss (in nats), Brier score, calibration error.
+    """Measure a fitted classifier on rows: accuracy, log-loss (in nats), Brier score, calibration error.
 
     Parameters
     ----------
     model : classifier
-        Asked for `predict_log_proba`, or, if it has none, for `predict_proba`; probabilities are clipped at 1e-15.
+        With `predict_log_proba` or `predict_proba`; probabilities are clipped at 1e-15.
     X : array or DataFrame (m, d)
     y : array or Series (m,)
         Labels, as in `model.classes_`.
@@ -34,13 +34,13 @@ def score(model: Any, X: Any, y: Any) -> dict[str, float]:
     --------
     >>> from sklearn.dummy import DummyClassifier
     >>> score(DummyClassifier().fit([[0], [1], [2]], ["no", "yes", "yes"]), [[3], [4]], ["yes", "no"])["accuracy"]
-    50.0
+    0.5
     """
     return score_log_proba(predict_log_proba(model, X), index_labels(y, model.classes_))
 
 
 def predict_log_proba(model: Any, X: Any) -> NDArray[np.float64]:
-    """Ask a fitted classifier for log-probabilities (m, k), or for the logarithms of its probabilities; -inf for 0.
+    """Return the log-probabilities (m, k) of a fitted classifier, or the logarithms of its probabilities; -inf for 0.
 
     >>> from sklearn.dummy import DummyClassifier
     >>> predict_log_proba(DummyClassifier().fit([[0], [1]], [0, 1]), [[2]]).round(3).tolist()
@@ -53,24 +53,24 @@ def predict_log_proba(model: Any, X: Any) -> NDArray[np.float64]:
 
 
 def score_log_proba(log_proba: Any, y: Any) -> dict[str, float]:
-    """Return what `score` does of log-probabilities (m, k), for class indices y (m,); they are clipped at log 1e-15.
+    """Return the metrics of `score` for log-probabilities (m, k), clipped at log 1e-15, and class indices y (m,).
 
     >>> score_log_proba([[0.0, -np.inf], [0.0, -np.inf]], [0, 1])["accuracy"]
-    50.0
+    0.5
     """
-    log_proba, index = np.maximum(log_proba, np.log(LEAST_PROBABILITY)), np.asarray(y)
+    log_proba, index = np.maximum(log_proba, np.log(MIN_PROBABILITY)), np.asarray(y)
     return {
-        "accuracy": 100.0 * float(accuracy(log_proba, index)),
+        "accuracy": float(accuracy(log_proba, index)),
         "log_loss": float(log_loss(log_proba, index)),
         "brier": float(brier_score(log_proba, index)),
         "calibration_error": float(calibration_error(log_proba, index)),
     }
 
 
-def shares_log_loss(train: Any, test: Any) -> float:
-    """Return the log-loss, on class indices, of predicting for every row the shares of the classes in training.
+def prior_log_loss(train: Any, test: Any) -> float:
+    """Return the log-loss of predicting the class priors of the training rows for every test row.
 
-    A model that is much worse than this has done harm: it is what one gets without looking at the features.
+    It is the baseline without features; a model that is much worse than it does harm.
 
     Parameters
     ----------
@@ -79,16 +79,16 @@ def shares_log_loss(train: Any, test: Any) -> float:
 
     Examples
     --------
-    >>> round(shares_log_loss([0, 0, 0, 1], [0, 1]), 3)
+    >>> round(prior_log_loss([0, 0, 0, 1], [0, 1]), 3)
     0.837
     """
     counts = np.bincount(train, minlength=int(np.max(test)) + 1)
-    shares = np.maximum(counts / counts.sum(), LEAST_PROBABILITY)
-    return float(-np.log(shares)[np.asarray(test)].mean())
+    priors = np.maximum(counts / counts.sum(), MIN_PROBABILITY)
+    return float(-np.log(priors)[np.asarray(test)].mean())
 
 
 def index_labels(y: Any, classes: Any) -> NDArray[np.int64]:
-    """Return the place of each label among the classes that a model was trained on, (m,).
+    """Return the index of each label among the classes that a model was trained on, (m,).
 
     >>> index_labels(["no", "yes", "no"], ["no", "yes"]).tolist()
     [0, 1, 0]
@@ -105,12 +105,12 @@ def index_labels(y: Any, classes: Any) -> NDArray[np.int64]:
 
 
 def _as_index(labels: NDArray[Any]) -> pd.Index:
-    """Truths are the numbers 0 and 1, as they are to numpy."""
+    """Return labels as an index; booleans become 0 and 1, as in NumPy."""
     return pd.Index(labels.astype(np.int64) if labels.dtype.kind == "b" else labels)
 
 
 def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
-    """Share of points whose largest column is their class.
+    """Return the share of rows whose largest column is their class.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
 
 
 def log_loss(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
-    """Mean negative log-probability of the true class, in nats; infinite where a model gives no number.
+    """Return the mean negative log-probability of the true class, in nats; infinite for NaN.
 
     >>> float(log_loss(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 0]).round(3))
     1.04
@@ -153,9 +153,9 @@ def row_losses(log_proba: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[
 
 
 def brier_score(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
-    """Mean squared distance of the probabilities from the true class, summed over the classes: 0 to 2.
+    """Return the mean squared distance of the probabilities from the true class, summed over the classes: 0 to 2.
 
-    For two classes it is twice the Brier score of one of them. A point without numbers counts 2.
+    For two classes it is twice the Brier score of one of them. A row with NaN counts 2.
 
     >>> float(brier_score(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 1]).round(4))
     0.3125
@@ -167,9 +167,9 @@ def brier_score(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np
 
 
 def balanced_accuracy(log_proba: Any, y: Any) -> NDArray[np.float64]:
-    """Mean over the classes of the share of their points whose largest column is their class.
+    """Return the mean over the classes of the share of their rows whose largest column is their class.
 
-    A class without points does not count. Always guessing one of k classes gives 1 / k.
+    A class without rows does not count. Always guessing one of k classes gives 1 / k.
 
     Parameters
     ----------
@@ -192,15 +192,15 @@ def balanced_accuracy(log_proba: Any, y: Any) -> NDArray[np.float64]:
 
 
 def roc_auc(log_proba: Any, y: Any) -> float:
-    """Area under the ROC curve: how often a point of a class ranks above one of the others; ties count half.
+    """Return the area under the ROC curve: how often a row of a class ranks above one of the others; ties count half.
 
     With two classes it is that of either; with more, the mean over the classes, each against the rest. A class without
-    points, or without others, does not count; NaN if none does.
+    rows, or without other rows, does not count; NaN if none does.
 
     Parameters
     ----------
     log_proba : array (m, k)
-        A point without numbers ranks last.
+        A row with NaN ranks last.
     y : array (m,)
         Class indices.
 
@@ -217,7 +217,7 @@ def roc_auc(log_proba: Any, y: Any) -> float:
 
 
 def _area(values: NDArray[np.float64], inside: NDArray[np.bool_]) -> float:
-    """The rank sum of Mann and Whitney, as a share."""
+    """Return the rank sum of Mann and Whitney, normalized to [0, 1]."""
     ones, others = int(inside.sum()), int((~inside).sum())
     if not ones or not others:
         return float("nan")
@@ -226,12 +226,12 @@ def _area(values: NDArray[np.float64], inside: NDArray[np.bool_]) -> float:
 
 
 def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: int = 15) -> NDArray[np.float64]:
-    """Expected calibration error of the largest probability: how far confidence is from accuracy, 0 to 1.
+    """Return the expected calibration error of the largest probability: confidence against accuracy, 0 to 1.
 
-    The points are sorted by their confidence, cut into bins of nearly equal count, and the distance of accuracy from
-    mean confidence is averaged over the bins, each with its weight. Points of equal confidence share their accuracy:
-    which bins they fall into does not hang on the order of rows. A point without numbers counts as sure and wrong.
-    Few points make it larger: it is 0 on average only for many points a bin.
+    The rows are sorted by confidence and cut into bins of nearly equal count, and the distance of accuracy from mean
+    confidence is averaged over the bins, each with its weight. Rows of equal confidence share their accuracy, so that
+    the order of rows does not matter. A row with NaN counts as certain and wrong. With few rows in a bin the error is
+    above 0 even for a calibrated model.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
         Class indices.
     sample_weight : array (m,), optional
     bins : int
-        At most as many as there are points.
+        At most the number of rows.
 
     Examples
     --------
@@ -265,24 +265,24 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
 def _even_out(
     gap: NDArray[np.float64], confidence: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Give points of equal confidence, which is sorted along the last axis, the same gap for each unit of weight."""
+    """Give rows of equal confidence, sorted along the last axis, the same gap for each unit of weight."""
     first = np.ones(confidence.shape, dtype=bool)
     first[..., 1:] = confidence[..., 1:] != confidence[..., :-1]
-    place = np.cumsum(first.ravel()) - 1
-    total, mass = np.bincount(place, gap.ravel()), np.bincount(place, weight.ravel())
+    group = np.cumsum(first.ravel()) - 1
+    total, mass = np.bincount(group, gap.ravel()), np.bincount(group, weight.ravel())
     mean = np.divide(total, mass, out=np.zeros_like(total), where=mass > 0)
-    return np.asarray(weight * mean[place].reshape(gap.shape))
+    return np.asarray(weight * mean[group].reshape(gap.shape))
 
 
 def _read(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Log-probabilities (..., m, k) and class indices (m,), checked."""
+    """Return checked log-probabilities (..., m, k) and class indices (m,)."""
     scores, index = np.asarray(log_proba, dtype=np.float64), np.asarray(y)
     if scores.ndim < 2 or index.shape != scores.shape[-2:-1]:
         raise ValueError(
             f"log_proba has shape {scores.shape} and y has shape {index.shape}; they must be (..., m, k) and (m,)"
         )
     if len(index) == 0:
-        raise ValueError("there are no points to measure")
+        raise ValueError("log_proba has no rows; give at least one")
     whole = index.dtype.kind in "iub" or (index.dtype.kind == "f" and bool((index == np.floor(index)).all()))
     if not whole or index.min() < 0 or index.max() >= scores.shape[-1]:
         raise ValueError(

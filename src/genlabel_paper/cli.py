@@ -113,7 +113,10 @@ def reproduce(
         stored = _read(records, needed)
         if export is not None:
             _check_export(stored.frame, export)
+        from genlabel_paper.runs.cells import in_percent
+
         current, left_out = _drop_outdated(stored.frame)
+        current = in_percent(current)
         experiments = find(names)
         if report is None:
             _print_experiments(experiments, current, figures)

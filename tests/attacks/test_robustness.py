@@ -57,9 +57,9 @@ def test_every_classifier_in_both_spaces(model: Any, binary: bool) -> None:
     model.fit(X, y)
     for space in ("standardized", "input"):
         found = robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
-        assert found.clean == pytest.approx(100 * model.score(X, y))
+        assert found.clean == pytest.approx(model.score(X, y))
         assert 0 < found.accuracy == min(found.each.values()) < found.clean
-        assert found.accuracy == pytest.approx(100 * found.is_robust.mean())
+        assert found.accuracy == pytest.approx(found.is_robust.mean())
         assert list(found.by_attack) == ["fgsm", "FGSM(targeted=True)"]
         assert found.skipped == {}
         assert found == robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
@@ -132,7 +132,7 @@ def test_a_pipeline_with_categories_is_attacked_behind_its_encoder(sparse: float
     encode = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough", sparse_threshold=sparse)
     model = make_pipeline(encode, last).fit(X, y)
     found = robust_accuracy(model, X, y)
-    assert found.accuracy < found.clean == pytest.approx(100 * model.score(X, y))
+    assert found.accuracy < found.clean == pytest.approx(model.score(X, y))
     with pytest.raises(ValueError, match=r"columns of text.*; use space='standardized'"):
         robust_accuracy(model, X, y, space="input")
 
@@ -191,7 +191,7 @@ def test_points_for_which_a_model_gives_nan_are_wrong(model: Any) -> None:
     X, y = np.random.default_rng(0).uniform(-1, 0.5, size=(30, 2)), ["a"] * 30
     for name in ("fgsm", "pgd", "boundary") if hasattr(model, "predict_proba") else ["boundary"]:
         found = robust_accuracy(model.fit(X, y), X, y, name, space="input")
-        assert found.clean == pytest.approx(100 * (X[:, 0] <= 0).mean())
+        assert found.clean == pytest.approx((X[:, 0] <= 0).mean())
         assert not found.is_robust[X[:, 0] > -0.19].any()
         assert found.is_robust[X[:, 0] < -0.2].all()
     found = margins(model, X, y)

@@ -27,14 +27,14 @@ from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel._progress import Callback, LambdaCallback, RunPlan
 from genlabel._progress_display import ProgressDisplay
 from genlabel.cli import app
-from genlabel.cli.comparison_view import COLUMNS, _choices, _print
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, drop_rare_classes, group_duplicates, table_pipeline
 from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
 from genlabel.evaluation.records import COMPARISON, open_store, read_records
+from genlabel.reporting.terminal import COLUMNS, chosen_lines, print_scores
 
 FOLDER = Path(genlabel.__file__).parent
-FAST = ["--repeats", "2", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
+FAST = ["--n-splits", "2", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
 
 
 def invoke(*arguments: str) -> Any:
@@ -113,11 +113,11 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
             row = results.query("split == @split and method == @name").iloc[0]
             proba = np.clip(model.predict_proba(table.X.iloc[test]), 1e-15, 1.0)
             assert row["accuracy"] == pytest.approx(
-                100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
+                accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
             )
             assert row["log_loss"] == pytest.approx(log_loss(table.y.iloc[test], proba, labels=model.classes_))
             balanced = balanced_accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
-            assert row["balanced_accuracy"] == pytest.approx(100 * balanced)
+            assert row["balanced_accuracy"] == pytest.approx(balanced)
             area = roc_auc_score(table.y.iloc[test], proba / proba.sum(1, keepdims=True), multi_class="ovr")
             assert row["auc"] == pytest.approx(area)
             assert row["params"] == json.loads(json.dumps(getattr(model[-1], "best_params_", {})))
@@ -179,7 +179,7 @@ def test_records_are_those_of_one_table_and_its_settings(tmp_path: Path) -> None
 def test_log_loss_is_finite() -> None:
     results = compare(small_table(20, 20), {"certain": Certain()}, repeats=1, test_size=0.5)
     assert results["log_loss"].item() == pytest.approx(-np.log(1e-15) / 2)
-    assert results["accuracy"].item() == 50.0
+    assert results["accuracy"].item() == 0.5
 
 
 def test_summary_is_mean_and_standard_deviation() -> None:
@@ -211,14 +211,14 @@ def test_default_methods(density: str, count: int) -> None:
     assert list(methods)[:3] == ["vanilla", "mixup", "GenLabel"]
     assert methods["vanilla"].mixer is None
     assert methods["GenLabel"].density == density
-    assert {methods[name].epochs for name in ("vanilla", "mixup", "GenLabel")} == {3}
+    assert {methods[name].training.epochs for name in ("vanilla", "mixup", "GenLabel")} == {3}
     assert {methods[name].network for name in ("vanilla", "mixup", "GenLabel")} == {(8,)}
 
 
 @pytest.mark.parametrize(
     "sizes, settings, message",
     [
-        ((20, 3), {}, r"'b' \(3\): each class needs 4 rows, .*--drop-rare"),
+        ((20, 3), {}, r"'b' \(3\): each class needs 4 rows, .*--min-class-size"),
         ((20,), {}, "has one class only, 'a'"),
         ((20, 20), {"test_size": 0.97}, "test_size=0.97 .*"),
         ((60, 60), {"test_size": 0.97}, "leaves 1 rows of a class to train on.* lower test_size"),
@@ -255,7 +255,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
             for line in result.stdout.splitlines()
             if line.split() and line.startswith(f"  {name} ") and "±" in line
         ]
-        assert f"{row['accuracy', 'mean']:.2f} ± {row['accuracy', 'std']:.2f}" in line
+        assert f"{100 * row['accuracy', 'mean']:.2f} ± {100 * row['accuracy', 'std']:.2f}" in line
         assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
     assert (here / "out/picture.png").read_bytes().startswith(b"\x89PNG")
     assert "150 rows, 4 columns, 3 classes" in result.stdout
@@ -284,14 +284,21 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
     (people.parent / "other").mkdir()
     shutil.copy(people, people.parent / "other" / "people.csv")
     monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: {"certain": Certain()})
-    common = ["--target", "label", "--repeats", "1", "--jobs", "1"]
-    changes = [[], ["--network", "4"], ["--density", "auto"], ["--epochs", "5"], ["--seed", "1"], ["--drop-rare"]]
+    common = ["--target", "label", "--n-splits", "1", "--jobs", "1"]
+    changes = [
+        [],
+        ["--network", "4"],
+        ["--density", "auto"],
+        ["--epochs", "5"],
+        ["--seed", "1"],
+        ["--min-class-size", "4"],
+    ]
     changes += [
         ["--test-size", "0.4"],
         ["--target", "town"],
         ["--drop", "age"],
         ["--force-include", "age"],
-        ["--paper"],
+        ["--with-paper-setting"],
     ]
     changes += [["--na-values", "Ulm"], ["--groups", "town"], ["--time", "age"]]
     runs = [["people.csv", *common, *changed] for changed in changes] + [["other/people.csv", *common]]
@@ -306,7 +313,7 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
     assert "fits on record: 1; to do: 0" in invoke(str(people), *common, "--network", "mlp").stderr
     assert (
         "fits on record: 1; to do: 1"
-        in invoke("people.csv", "--target", "label", "--repeats", "2", "--jobs", "1").stderr
+        in invoke("people.csv", "--target", "label", "--n-splits", "2", "--jobs", "1").stderr
     )
 
 
@@ -329,7 +336,7 @@ def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:
 def test_methods_that_fail_are_told_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {"certain": Certain(), "broken": Broken()}
     monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
-    result = invoke("iris", "--repeats", "2", "--jobs", "1")
+    result = invoke("iris", "--n-splits", "2", "--jobs", "1")
     assert result.exit_code == 1
     assert "failed: iris, broken and 1 more: RuntimeError: no idea" in result.stdout
     assert "failed: 2 of the fits, see above; the same command tries them again" in result.stdout
@@ -345,11 +352,11 @@ def test_choices_are_counted() -> None:
     ]
     frame = pd.DataFrame({"method": ["GenLabel"] * 3 + ["generative"], "params": [*params, {}]})
     line = "GenLabel chose learning rate 0.1 (2x), 0.01 (1x); gamma 0.8 (2x), 0.0 (1x); density kernel (2x)"
-    assert _choices(frame) == [line]
+    assert chosen_lines(frame) == [line]
     averages = [{"average": (0.5, 0.2, 0.01)}, {"average": (0.7, 0.6, 0.03)}]
     frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": averages})
-    assert _choices(frame) == [
-        "GenLabel chose average 0.60 network, 0.40 stacked density, 0.02 class shares (mean weights)"
+    assert chosen_lines(frame) == [
+        "GenLabel chose mean pool weights 0.60 network, 0.40 stacked density, 0.02 class priors"
     ]
 
 
@@ -361,18 +368,18 @@ def test_a_narrow_terminal_has_whole_numbers_and_is_told_what_it_lacks(
     monkeypatch.setenv("COLUMNS", str(width))
     rows = {"method": ["GenLabel", "GenLabel", "class shares"], **{score: [0.25, 0.75, 0.5] for score in SCORES}}
     summary = summarize(pd.DataFrame(rows).assign(seconds=1.0))
-    _print(summary, ["GenLabel", "class shares"])
+    print_scores(summary, ["GenLabel", "class shares"])
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
-    table = [line for line in lines if not line.startswith("no room")]
+    table = [line for line in lines if not line.startswith("this terminal")]
     assert max(map(len, table)) <= width
     assert "\u2026" not in "".join(table)
     (head,) = (line for line in table if "method" in line)
     titles = [title for title, *_ in COLUMNS]
-    left = [line for line in lines if line.startswith("no room in this terminal for: ")]
+    left = [line for line in lines if line.startswith("this terminal is too narrow for: ")]
     told = left[0].split(": ")[1].split(";")[0].split(", ") if left else []
     assert [title for title in titles if title not in head] == told
     assert (told == []) == (width == 120)
-    assert "s a fit" in head
+    assert "s per fit" in head
 
 
 def test_output_that_is_piped_is_plain(cheap: Path) -> None:
@@ -384,7 +391,7 @@ def test_output_that_is_piped_is_plain(cheap: Path) -> None:
 
 
 def test_file_with_text_and_missing_values(people: Path) -> None:
-    once = [*FAST, "--repeats", "1"]
+    once = [*FAST, "--n-splits", "1"]
     result = invoke("people.csv", "--target", "label", *once, "--network", "6,5", "--density", "auto", "--seed", "3")
     assert result.exit_code == 0, result.output
     assert "people: 79 rows, 3 columns, 2 classes" in result.stdout
@@ -420,8 +427,8 @@ def test_rare_class_is_an_error_unless_dropped(cheap: Path) -> None:
     refused = invoke("rare.csv", "--target", "label", *FAST)
     assert refused.exit_code == 2
     assert "Error: 'c' (3)" in refused.stderr
-    assert "--drop-rare" in refused.stderr
-    kept = invoke("rare.csv", "--target", "label", *FAST, "--drop-rare")
+    assert "--min-class-size", "4" in refused.stderr
+    kept = invoke("rare.csv", "--target", "label", *FAST, "--min-class-size", "4")
     assert kept.exit_code == 0
     assert "note: 1 class of fewer than 4 rows dropped, 3 rows: c" in kept.stdout
 
@@ -441,7 +448,7 @@ def test_rare_class_is_an_error_unless_dropped(cheap: Path) -> None:
             "'cauchy' is not one of 'stacked', 'gaussian', 'kernel', 'mixture',",
         ),
         (["iris", "--test-size", "2"], "test_size=2.0 must be a number in"),
-        (["iris", "--repeats", "0"], "--repeats"),
+        (["iris", "--n-splits", "0"], "--n-splits"),
         (["iris", "--output", "picture.xyz"], "ends in '.xyz'; end it in one of .png"),
         (["iris", "--csv", "people.csv/r.csv"], "people.csv"),
     ],
@@ -463,22 +470,22 @@ def test_version_and_help() -> None:
         "target",
         "na-values",
         "force-include",
-        "classes",
+        "target-is-categorical",
         "bins",
         "groups",
         "time",
-        "paper",
+        "with-paper-setting",
         "json",
         "debug",
         "network",
         "density",
-        "repeats",
+        "n-splits",
         "test-size",
         "seed",
         "epochs",
         "output",
         "csv",
-        "drop-rare",
+        "min-class-size",
         "jobs",
         "dask",
         "records",
@@ -491,6 +498,8 @@ LIGHT = """
 import json, sys
 from typer.testing import CliRunner
 from genlabel.cli import app
+from genlabel_paper.benchmark.command import benchmark
+app.command("benchmark")(benchmark)
 for command in sys.argv[1:]:
     done = CliRunner().invoke(app, command.split())
     heavy = [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules]
@@ -505,8 +514,8 @@ WRONG = {
     "compare iris --test-size 2": "test_size=2.0 must be a number in",
     "compare iris --records people.csv": "'people.csv' is no store of records",
     "benchmark --ids-file nowhere.txt": "there is no file 'nowhere.txt'",
-    "benchmark 61 --methods magic": "methods='magic' is not known",
-    "benchmark --data-home .": "no OpenML ids are given",
+    "benchmark 61 --methods magic": "methods='magic' is unknown",
+    "benchmark --data-home .": "no OpenML ids",
     "benchmark --report-only --records none.sqlite": "there is no file of records 'none.sqlite'",
 }
 
@@ -524,13 +533,15 @@ def test_what_is_wrong_is_told_before_the_heavy_imports(people: Path) -> None:
 FIRST = """
 import sys
 import genlabel.cli
+import genlabel_paper.benchmark.command
 def first(what, *_, **__):
     print(what, [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules])
     raise SystemExit
-for name in ("compare", "benchmark"):
-    sys.modules[f"genlabel.cli.{name}"].display_progress = first
+for name in ("genlabel.cli.compare", "genlabel_paper.benchmark.command"):
+    sys.modules[name].display_progress = first
+genlabel.cli.app.command("benchmark")(genlabel_paper.benchmark.command.benchmark)
 sys.argv = ["genlabel", *sys.argv[1].split()]
-genlabel.cli.main()
+genlabel.cli.app()
 """
 
 
@@ -554,7 +565,7 @@ def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path, start_command: Cal
     terminal, end = pty.openpty()
     parts: list[bytes] = []
     with Path("table").open("w") as out:
-        words = ["compare", "iris", *FAST, "--repeats", "1"]
+        words = ["compare", "iris", *FAST, "--n-splits", "1"]
         process = start_command(words, out.fileno(), end, TERM="xterm", COLUMNS="120")
         os.close(end)
         reader = threading.Thread(target=read_terminal, args=(terminal, parts))
@@ -600,7 +611,7 @@ def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("genlabel.evaluation.comparison.run_comparison", interrupt)
     result = CliRunner().invoke(app, ["compare", "iris"])
     assert result.exit_code == 130
-    told = r"interrupted; what ended is kept in build/compare-iris-[0-9a-f]{6}\.sqlite, the same command goes on"
+    told = r"interrupted; .* build/compare-iris-[0-9a-f]{6}\.sqlite"
     assert re.search(told, result.stderr)
 
 

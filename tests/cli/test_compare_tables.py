@@ -43,7 +43,7 @@ def frame(n: int = N, seed: int = 0, gap: float = 0.8, share: float = 0.5) -> pd
 
 
 def invoke(*words: str, standard_input: bytes | None = None) -> Any:
-    repeats = [] if "--repeats" in words else ["--repeats", "6"]
+    repeats = [] if "--n-splits" in words else ["--n-splits", "6"]
     command = ["compare", *words, *repeats, "--jobs", "1"]
     return CliRunner().invoke(app, command, prog_name="genlabel", input=standard_input)
 
@@ -65,8 +65,8 @@ def test_an_id_in_the_order_of_the_target_is_not_used(here: Path) -> None:
     table.sample(frac=1, random_state=0).to_csv("with.csv", index=False)
     truth, found = (scores(f"{name}.csv", "--target", "label", method="tree") for name in ("without", "with"))
     kept = scores("with.csv", "--target", "label", "--force-include", "patient", method="tree")
-    assert kept["accuracy"] > 95
-    assert found["accuracy"] < truth["accuracy"] + 4  # the rows are in another order, and so are the splits
+    assert kept["accuracy"] > 0.95
+    assert found["accuracy"] < truth["accuracy"] + 0.04  # the rows are in another order, and so are the splits
     assert found["notes"] == [
         "left out column 'patient': its values are row numbers (--force-include 'patient' uses it)"
     ]
@@ -80,7 +80,7 @@ def test_rows_that_stand_twice_make_no_winner(here: Path) -> None:
         "twice.csv", index=False
     )
     once, twice = (scores(f"{name}.csv", "--target", "label", method="nearest") for name in ("once", "twice"))
-    assert twice["accuracy"] == pytest.approx(once["accuracy"], abs=4)
+    assert twice["accuracy"] == pytest.approx(once["accuracy"], abs=0.04)
     assert twice["notes"] == ["rows that equal an earlier row: 280; equal rows stay on one side of every split"]
     assert "groups on one side" in twice["splits"]
 
@@ -92,11 +92,11 @@ def test_a_price_is_asked_about(here: Path) -> None:
     assert asked.exit_code == 2
     (line,) = [line for line in asked.stderr.splitlines() if line.startswith("Error: ")]
     assert "distinct numbers in 400 rows, it looks like a quantity" in line
-    assert "--classes" in line
+    assert "--target-is-categorical" in line
     assert "--bins 3" in line
     cut = scores("t.csv", "--target", "price", "--bins", "3", method="logistic")
     assert len(cut["classes"]) == 3
-    taken = invoke("t.csv", "--target", "price", "--classes", "--drop-rare")
+    taken = invoke("t.csv", "--target", "price", "--target-is-categorical", "--min-class-size", "4")
     assert taken.exit_code == 0, taken.output
     assert len([line for line in taken.stdout.splitlines() if "dropped" in line]) == 1
 
@@ -168,8 +168,8 @@ def test_groups_and_times_make_honest_splits(here: Path) -> None:
     table.to_csv("t.csv", index=False)
     words = ["t.csv", "--target", "label"]
     mixed, grouped = (scores(*words, *more, method="nearest") for more in (["--drop", "who"], ["--groups", "who"]))
-    assert mixed["accuracy"] > 97
-    assert grouped["accuracy"] < 75
+    assert mixed["accuracy"] > 0.97
+    assert grouped["accuracy"] < 0.75
     assert grouped["features"] == ["a", "b", "c"]
     days = pd.date_range("2024-01-01", periods=N, freq="6h").strftime("%Y-%m-%d %H:%M")
     frame().assign(when=days).sample(frac=1, random_state=0).to_csv("t.csv", index=False)
@@ -222,8 +222,7 @@ def test_a_traceback_is_for_those_who_ask(here: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("genlabel.evaluation.comparison.run_comparison", fail)
     told = invoke("t.csv", "--target", "label")
     assert told.exit_code == 3
-    line = "Error: TypeError: nonsense inside; this is a fault of genlabel, --debug shows where"
-    assert told.stderr.splitlines()[-1] == line
+    assert told.stderr.splitlines()[-1].startswith("Error: TypeError: nonsense inside; ")
     shown = invoke("t.csv", "--target", "label", "--debug")
     assert isinstance(shown.exception, TypeError)
     wrong = invoke("t.csv", "--target", "nothing", "--debug")
@@ -234,7 +233,7 @@ def test_a_traceback_is_for_those_who_ask(here: Path, monkeypatch: pytest.Monkey
 def test_hostile_names_are_names(here: Path, name: str) -> None:
     frame(60).rename(columns={"a": name}).assign(label=lambda t: f"{name} " + t["label"]).to_csv("t.csv", index=False)
     Path("t.csv").rename(name.replace("/", "_") + ".csv")
-    result = invoke(name.replace("/", "_") + ".csv", "--target", "label", "--repeats", "2")
+    result = invoke(name.replace("/", "_") + ".csv", "--target", "label", "--n-splits", "2")
     assert result.exit_code == 0, result.output
     assert f"columns of numbers (3): {name}, b, c" in result.stdout
     assert (here / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
@@ -253,10 +252,10 @@ def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("genlabel.data.tables.leaks._recall_alone", lambda *_: 0.0)
     monkeypatch.setattr(DecisionTreeClassifier, "fit", stop)
-    first = invoke("t.csv", "--target", "label", "--repeats", "15")
+    first = invoke("t.csv", "--target", "label", "--n-splits", "15")
     assert first.exit_code == 130
-    assert "the same command goes on" in first.stderr
-    second = invoke("t.csv", "--target", "label", "--repeats", "15")
+    assert "run the same command to resume" in first.stderr
+    second = invoke("t.csv", "--target", "label", "--n-splits", "15")
     assert second.exit_code == 0
     assert "fits on record: 45; to do: 15" in second.stderr
 
@@ -266,7 +265,7 @@ def test_output_survives_a_terminal_of_letters_without_marks(here: Path, start_c
     table.columns = ["größe", "b", "c", "label"]
     table["größe"] = "$" + table["größe"].abs().astype(str)
     table.to_csv("naïve.csv", index=False)
-    fast = ["--repeats", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
+    fast = ["--n-splits", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
     with Path("out").open("w") as out, Path("err").open("w") as err:
         words = ["compare", "naïve.csv", "--target", "label", *fast]
         process = start_command(words, out.fileno(), err.fileno(), encoding="ascii")

@@ -93,7 +93,7 @@ def test_it_is_printed_with_leaks_beside_the_verdict(tmp_path: Path) -> None:
     assert leak.startswith("  in the table: left out column 'key'")
     assert "columns of text, a feature for each value (1): colour (2 values)" in result.stdout
     timely = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT, "--time", "key")
-    assert "note: the folds of a diagnosis know no times" in timely.stdout
+    assert "note: the folds of a diagnosis ignore time" in timely.stdout
 
 
 def test_what_is_wrong_is_told_before_the_work(tmp_path: Path) -> None:

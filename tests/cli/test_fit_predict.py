@@ -255,7 +255,7 @@ def test_refusals_of_predict_say_the_way_out(kept: tuple[Path, Any], tmp_path: P
     assert "no file 'nowhere.csv'" in told("predict", model, "nowhere.csv")
     assert "is no folder" in told("predict", str(tmp_path / "nothing"), data)
     again = str(write(raw().assign(prediction="x"), tmp_path / "t.csv"))
-    assert "columns that are written here, 'prediction'" in told("predict", model, again, "--keep-columns")
+    assert "columns of predictions, 'prediction'" in told("predict", model, again, "--keep-columns")
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for name in (TREE, ARRAYS, CARD):
@@ -273,7 +273,7 @@ def test_a_folder_is_replaced_only_if_it_is_a_model_and_that_is_asked_for(tmp_pa
     folder.mkdir()
     (folder / "diary.txt").write_text("mine")
     words = ["fit", data, "--target", "paid", "-o", str(folder), *QUICK, *ONCE]
-    assert "none is a model of genlabel" in told(*words, "--force")
+    assert "not a model of genlabel" in told(*words, "--force")
     (folder / "diary.txt").unlink()
     done(*words)
     before = (folder / TREE).read_bytes()
@@ -293,15 +293,15 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     assert result.stderr.startswith(f"loading {data} ...\nfirst fit ...\n")
     assert "note: left out column 'row': its values are row numbers (--force-include 'row' uses it)" in result.stdout
     assert "held out: 18 rows that a first fit did not see: accuracy" in result.stdout
-    assert "(class shares: 66.7 %, 0.6" in result.stdout
+    assert "(class priors: 66.7 %, 0.6" in result.stdout
     assert "chosen: learning rate" in result.stdout
     assert f"its card is {folder / CARD}" in result.stdout
     assert "18 rows that a first fit did not see" in (folder / CARD).read_text()
     plain = json.loads(done("fit", data, "--target", "paid", "-o", str(folder), *QUICK, "--json", "--force").stdout)
     assert plain["held_out"]["rows"] == 18
-    assert plain["held_out"]["class_shares"]["accuracy"] == pytest.approx(66.7, abs=0.1)
-    assert f"accuracy {plain['held_out']['accuracy']:.1f} % (" in result.stdout
-    assert f"), log-loss {plain['held_out']['log_loss']:.3f} (class shares" in result.stdout
+    assert plain["held_out"]["class_priors"]["accuracy"] == pytest.approx(0.667, abs=0.001)
+    assert f"accuracy {100 * plain['held_out']['accuracy']:.1f} % (" in result.stdout
+    assert f"), log-loss {plain['held_out']['log_loss']:.3f} (class priors" in result.stdout
     assert plain["intervals"] is True
 
 
@@ -413,8 +413,8 @@ def test_the_folds_of_the_search_keep_groups_on_one_side() -> None:
     assert apart.held_out is not None
     assert mixed.model[-1].best_score_ > 0.95
     assert apart.model[-1].best_score_ < 0.8
-    assert mixed.held_out.scores["accuracy"] > 95
-    assert apart.held_out.scores["accuracy"] < 80
+    assert mixed.held_out.scores["accuracy"] > 0.95
+    assert apart.held_out.scores["accuracy"] < 0.8
     assert apart.held_out.cases < mixed.held_out.cases == mixed.held_out.rows
 
 

@@ -40,7 +40,7 @@ def invoke(*words: str) -> Any:
 
 
 def test_compare_writes_a_page_with_the_diagnosis(here: Path) -> None:
-    words = ["compare", "my table.csv", "--target", "kind", "--repeats", "2", "--jobs", "1", "--seed", "3"]
+    words = ["compare", "my table.csv", "--target", "kind", "--n-splits", "2", "--jobs", "1", "--seed", "3"]
     result = invoke(*words, "--report", "new/page.html")
     assert result.exit_code == 0, result.output
     found = json.loads((here / "new/page.json").read_text(encoding="utf-8"))

@@ -43,8 +43,8 @@ class LaplaceDensity(PerClassDensity):
     """A density by a user: one method."""
 
     def _fit_class(self, sample: Any) -> Any:
-        centre = sample.X.median(0).values
-        return Independent(Laplace(centre, (sample.X - centre).abs().mean(0) + 1e-3), 1)
+        center = sample.X.median(0).values
+        return Independent(Laplace(center, (sample.X - center).abs().mean(0) + 1e-3), 1)
 
 
 QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 4, "random_state": 0}
@@ -65,7 +65,7 @@ DENSITIES: list[ClassDensity] = [
     MixtureDensity(),
     MixtureDensity(2, "diagonal"),
     ForestDensity(),
-    ForestDensity(8, min_leaf=3, max_features=2, max_points=60, random_state=3),
+    ForestDensity(8, min_samples_leaf=3, max_features=2, max_points=60, random_state=3),
     PowerTransformedDensity(MixtureDensity(2)),
     WeightedDensities([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
     StackedDensity(
@@ -118,7 +118,7 @@ def test_check_density(density: ClassDensity) -> None:
 
 
 @every
-def test_columns_follow_the_sorted_classes_whatever_their_names(density: ClassDensity) -> None:
+def test_columns_follow_the_sorted_classes(density: ClassDensity) -> None:
     X, y = sample()
     numbers = fit_sample(density).log_prob(X)
     named = clone(density).fit(X, np.array(["a", "b", "c"])[y])
@@ -150,7 +150,7 @@ def test_numpy_in_numpy_out_torch_in_torch_out(density: ClassDensity) -> None:
 
 
 @every
-def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_independent_in_chunks(density: ClassDensity, monkeypatch: pytest.MonkeyPatch) -> None:
     X, _ = sample()
     fitted = fit_sample(density)
     whole = fitted.log_prob(X)
@@ -185,7 +185,7 @@ def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> No
 
 
 @every
-def test_a_point_beyond_all_numbers_has_no_density(density: ClassDensity) -> None:
+def test_far_points_are_not_nan(density: ClassDensity) -> None:
     fitted = fit_sample(density)
     for far in (torch.full((1, 3), 1e308, dtype=torch.float64), torch.full((1, 3), 1e38)):
         assert not fitted.log_prob(far).isnan().any()
@@ -193,7 +193,7 @@ def test_a_point_beyond_all_numbers_has_no_density(density: ClassDensity) -> Non
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @every
-def test_a_query_on_the_gpu_is_answered_there(density: ClassDensity) -> None:
+def test_results_are_on_the_gpu_of_the_query(density: ClassDensity) -> None:
     X, y = sample()
     fitted = clone(density).fit(X, y)
     answer = fitted.log_prob(torch.from_numpy(X).cuda())
@@ -202,7 +202,7 @@ def test_a_query_on_the_gpu_is_answered_there(density: ClassDensity) -> None:
 
 
 @pytest.mark.parametrize("density", LEARNED + SMOOTH, ids=repr)
-def test_normalised_weights_give_the_same_density(density: ClassDensity) -> None:
+def test_normalized_weights_give_the_same_density(density: ClassDensity) -> None:
     X, y = sample()
     plain = fit_sample(density).log_prob(X)
     np.testing.assert_allclose(clone(density).fit(X, y, np.full(90, 1 / 90)).log_prob(X), plain, rtol=1e-9)
@@ -212,7 +212,7 @@ def test_normalised_weights_give_the_same_density(density: ClassDensity) -> None
     (None, TypeError, "_fit_class returned None; it needs a method log_prob"),
     (Laplace(torch.zeros(3), 1.0), ValueError, r"gave log_prob of shape \(90, 3\) for 90 rows; it must be \(90,\)"),
 ])  # fmt: skip
-def test_a_new_density_that_is_wrong_is_told_so(result: object, error: type[Exception], match: str) -> None:
+def test_a_wrong_model_of_a_class_raises(result: object, error: type[Exception], match: str) -> None:
     class Wrong(PerClassDensity):
         def _fit_class(self, sample: Any) -> Any:
             return result
@@ -263,7 +263,7 @@ def test_fitted_state_is_plain_arrays_in_named_tuples(density: ClassDensity) -> 
     assert {name: value for name, value in state.items() if not is_plain(value)} == {}
 
 
-def test_what_a_gaussian_remembers_of_parents_is_plain_too() -> None:
+def test_cached_distances_are_plain_arrays() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(150, 64)), np.arange(150) % 2
     fitted = GaussianDensity("ledoit-wolf").fit(X, y)
@@ -311,9 +311,7 @@ ASKING = [AskingDensity(), AskingPerClass(), PowerTransformedDensity(AskingDensi
     "device",
     ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
 )
-def test_a_density_is_fitted_in_the_precision_and_place_that_it_asks_for(
-    density: ClassDensity, weighted: bool, device: str
-) -> None:
+def test_fit_dtype_and_fit_device(density: ClassDensity, weighted: bool, device: str) -> None:
     X, y = sample()
     weight = np.where(np.arange(90) < 10, 0.0, 1.0) if weighted else None
     fitted = clone(density).fit(torch.from_numpy(X).to(device), y, weight)
@@ -331,7 +329,7 @@ def test_a_density_is_fitted_in_the_precision_and_place_that_it_asks_for(
     np.testing.assert_allclose(numbers.log_prob(X), answer.cpu(), rtol=1e-3, atol=1e-3)
 
 
-def test_by_default_a_density_is_fitted_in_float64_on_the_cpu() -> None:
+def test_fit_is_in_float64_on_the_cpu_by_default() -> None:
     class Keeps(AskingDensity):
         fit_dtype = ClassDensity.fit_dtype
         fit_device = ClassDensity.fit_device
@@ -354,7 +352,7 @@ def test_integrates_to_one(density: ClassDensity) -> None:
 
 
 @learned
-def test_integer_weights_equal_repetitions_of_the_mean_and_zero_weights_equal_absence(density: ClassDensity) -> None:
+def test_integer_weights_equal_repetitions(density: ClassDensity) -> None:
     X, y = sample()
     weight = np.random.default_rng(2).integers(0, 2, size=len(X)).astype(float)
     absent = clone(density).fit(X[weight > 0], y[weight > 0]).log_prob(X)
@@ -382,7 +380,7 @@ AWKWARD = {
 @pytest.mark.parametrize("density", SMOOTH, ids=repr)
 @pytest.mark.parametrize("case", AWKWARD)
 @pytest.mark.filterwarnings("ignore::genlabel.densities.DensityWarning", "ignore:cv=6 folds")
-def test_awkward_classes_give_numbers(density: ClassDensity, case: str) -> None:
+def test_degenerate_classes_are_finite(density: ClassDensity, case: str) -> None:
     X = AWKWARD[case](np.random.default_rng(0))
     fitted = clone(density).fit(X, np.where(np.arange(len(X)) < 20, "fine", "odd"))
     values = fitted.log_prob(np.vstack([X, X.mean(0) + 3 * X.std(0), 1e6 * np.ones(3)]))
@@ -393,7 +391,7 @@ def test_awkward_classes_give_numbers(density: ClassDensity, case: str) -> None:
 
 @learned
 @pytest.mark.parametrize("case", AWKWARD)
-def test_awkward_classes_give_numbers_and_are_named(density: ClassDensity, case: str) -> None:
+def test_degenerate_classes_are_finite_and_warn(density: ClassDensity, case: str) -> None:
     X = AWKWARD[case](np.random.default_rng(0))
     y = np.where(np.arange(len(X)) < 20, "fine", "odd")
     with warnings.catch_warnings(record=True) as caught:
@@ -436,7 +434,7 @@ def test_an_affine_map_moves_the_density_by_its_jacobian(density: ClassDensity, 
 
 
 @every
-def test_bad_input_is_named(density: ClassDensity) -> None:
+def test_bad_input_raises(density: ClassDensity) -> None:
     X, y = sample()
     bad = X.copy()
     bad[3, 1] = np.nan

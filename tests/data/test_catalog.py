@@ -168,7 +168,12 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
         ("t.jsonl", '{"a": 1}\n[2]\n', "y", "could not be read: line 2"),
         ("t.csv", "a,b\n1,2\n", "y", "target='y' is no column of .*its columns are 'a', 'b'"),
         ("t.csv", "a,b\n1,2\n", None, "name the label column of .*--target: one of 'a', 'b'"),
-        ("t.csv", CONTINUOUS, "y", "60 distinct numbers in 60 rows, it looks like a quantity; .*--classes.*--bins 3"),
+        (
+            "t.csv",
+            CONTINUOUS,
+            "y",
+            "60 distinct numbers in 60 rows, it looks like .*--target-is-categorical.*--bins 3",
+        ),
         ("t.csv", IDENTIFIER, "y", "60 distinct texts in 60 rows: an identifier; name a column of classes"),
         (
             "t.csv",

@@ -26,7 +26,7 @@ PRICES = RNG.integers(100, 900, 400)
 def test_a_quantity_is_asked_about(y: pd.Series) -> None:
     y = pd.Series(y, name="y")
     with pytest.raises(
-        ValueError, match=r"target='y' of 't.csv' has \d+ distinct numbers in \d+ rows.*--classes.*--bins"
+        ValueError, match=r"target='y' of 't.csv' has \d+ distinct numbers in \d+ rows.*--target-is-categorical.*--bins"
     ):
         read_target(y, "t.csv")
     known = y.replace("NA", np.nan)

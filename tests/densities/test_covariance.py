@@ -8,7 +8,7 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from genlabel._standardization import ROUNDING
+from genlabel._standardization import ROUNDING_TOLERANCE
 from genlabel.densities import DensityWarning, covariance
 from genlabel.densities.covariance import (
     EIGENVALUE_FLOOR,
@@ -48,13 +48,13 @@ def sample_of(X: Tensor, others: Tensor | None = None) -> ClassSample:
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_moments_are_those_of_numpy(unbiased: bool) -> None:
     X, weight = points(40, 3), np.random.default_rng(1).uniform(0.1, 3, 40)
-    mean, found = moments(X, torch.from_numpy(weight), unbiased=unbiased)
+    mean, result = moments(X, torch.from_numpy(weight), unbiased=unbiased)
     np.testing.assert_allclose(mean, np.average(X, axis=0, weights=weight), rtol=1e-12)
-    np.testing.assert_allclose(found, np.cov(X.T, aweights=weight, ddof=int(unbiased)), rtol=1e-10)
+    np.testing.assert_allclose(result, np.cov(X.T, aweights=weight, ddof=int(unbiased)), rtol=1e-10)
     assert effective_size(torch.from_numpy(weight)) == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
 
 
-def test_one_feature_and_round_clouds_are_shrunk_all_the_way() -> None:
+def test_spherical_samples_are_shrunk_completely() -> None:
     """Nothing is lost there: the covariance is its own mean already."""
     X, ones = points(9, 1), torch.ones(9).double()
     assert ledoit_wolf(X, ones, *moments(X, ones, unbiased=False)) == 1.0
@@ -66,15 +66,15 @@ def test_one_feature_and_round_clouds_are_shrunk_all_the_way() -> None:
 def test_a_whitening_inverts_the_covariance_of_features_at_any_scale(offset: float) -> None:
     X = points(60, 5) * torch.from_numpy(SCALES)
     mean, sigma = moments(X, torch.ones(60).double(), unbiased=False)
-    centre, matrix, log_det = whitening(sample_of(X), mean, sigma, "it")
+    center, matrix, log_det = whitening(sample_of(X), mean, sigma, "it")
     np.testing.assert_allclose(matrix.T @ sigma @ matrix, np.eye(5), atol=1e-8)
     correlation = sigma.numpy() / np.outer(SCALES, SCALES)
     assert log_det == pytest.approx(np.linalg.slogdet(correlation)[1] + 2 * np.log(SCALES).sum())
-    np.testing.assert_allclose(whiten(X, centre, matrix).T @ whiten(X, centre, matrix) / 60, np.eye(5), atol=1e-8)
-    assert torch.equal(whiten(X + offset, centre, matrix), (X + offset - centre) @ matrix)
+    np.testing.assert_allclose(whiten(X, center, matrix).T @ whiten(X, center, matrix) / 60, np.eye(5), atol=1e-8)
+    assert torch.equal(whiten(X + offset, center, matrix), (X + offset - center) @ matrix)
 
 
-def test_a_singular_covariance_is_floored_and_told_by_the_name_of_the_class() -> None:
+def test_a_singular_covariance_is_regularized_with_a_warning() -> None:
     X = points(30, 3)
     X[:, 2] = X[:, 0] - 2.0 * X[:, 1]
     mean, sigma = moments(X, torch.ones(30).double(), unbiased=False)
@@ -88,7 +88,7 @@ def test_a_singular_covariance_is_floored_and_told_by_the_name_of_the_class() ->
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0])
-def test_a_feature_that_is_constant_in_a_class_has_the_scale_within_all_classes_or_one(scale: float) -> None:
+def test_a_constant_feature_has_the_within_class_scale_or_one(scale: float) -> None:
     X, others = points(30, 2), points(50, 2, 1)
     X[:, 1], others[:, 1] = 5.0 * scale, others[:, 1] * 7.0 * scale
     sample = sample_of(X, others)
@@ -103,27 +103,27 @@ def test_a_feature_that_is_constant_in_a_class_has_the_scale_within_all_classes_
     assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(EIGENVALUE_FLOOR)
 
 
-def test_rounding_is_no_spread() -> None:
+def test_rounding_is_not_spread() -> None:
     """Twice the rounding of a number is a spread, half of it is none; at zero, what a double can square is."""
-    centre = torch.tensor([100.0, 100.0, -100.0, 0.0, 0.0], dtype=torch.float64)
-    noise = 100.0 * ROUNDING
+    center = torch.tensor([100.0, 100.0, -100.0, 0.0, 0.0], dtype=torch.float64)
+    noise = 100.0 * ROUNDING_TOLERANCE
     spread = torch.tensor([0.5 * noise, 2.0 * noise, 2.0 * noise, 1e-150, 1e-160], dtype=torch.float64)
     whole = torch.tensor([EIGENVALUE_FLOOR**0.5, *spread[1:4].tolist(), EIGENVALUE_FLOOR**0.5], dtype=torch.float64)
-    white = diagonal_whitening(centre, spread**2)
+    white = diagonal_whitening(center, spread**2)
     np.testing.assert_allclose(1 / white.matrix, whole, rtol=1e-6)
     assert white.log_det == pytest.approx(2 * float(whole.log().sum()), rel=1e-9)
-    assert torch.equal(whiten(centre[None] + 1.0, centre, white.matrix), (centre[None] + 1.0 - centre) * white.matrix)
+    assert torch.equal(whiten(center[None] + 1.0, center, white.matrix), (center[None] + 1.0 - center) * white.matrix)
     zero = torch.zeros(5, 5).double()
     scales = torch.tensor([1.0, *spread[1:4].tolist(), 1.0], dtype=torch.float64)
-    np.testing.assert_allclose(covariance.feature_scales(centre, (spread**2).diag(), zero), scales, rtol=1e-6)
-    np.testing.assert_allclose(covariance.feature_scales(centre, zero, (spread**2).diag()), scales, rtol=1e-6)
-    single = GroupMoments(centre[None, None, :], (spread**2).diag()[None, None], zero[None])
+    np.testing.assert_allclose(covariance.feature_scales(center, (spread**2).diag(), zero), scales, rtol=1e-6)
+    np.testing.assert_allclose(covariance.feature_scales(center, zero, (spread**2).diag()), scales, rtol=1e-6)
+    single = GroupMoments(center[None, None, :], (spread**2).diag()[None, None], zero[None])
     assert single.has_spread.tolist() == [[True]]
     still = torch.tensor([0.5 * noise, 0.5 * noise, 0.5 * noise, 1e-160, 0.0], dtype=torch.float64)
-    assert GroupMoments(centre[None, None, :], (still**2).diag()[None, None], zero[None]).has_spread.tolist() == [
+    assert GroupMoments(center[None, None, :], (still**2).diag()[None, None], zero[None]).has_spread.tolist() == [
         [False]
     ]
-    gaussians, singular = to_gaussians(centre, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
+    gaussians, singular = to_gaussians(center, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
     assert float(1 / gaussians.matrix[1, 1]) == pytest.approx(1.0)
     assert bool(singular)
     for deviation, floored in ((1e-150, False), (1e-160, True)):
@@ -133,16 +133,16 @@ def test_rounding_is_no_spread() -> None:
         assert float(1 / gaussians.matrix[0, 0]) == pytest.approx(EIGENVALUE_FLOOR**0.5 if floored else deviation)
 
 
-def test_few_points_are_shrunk_lone_ones_borrow_and_both_are_told() -> None:
+def test_small_classes_are_shrunk_or_pooled_with_a_warning() -> None:
     """As many points as features span no volume yet; one more does."""
     for n, d in ((3, 3), (2, 5)):
         X = points(n, d)
         sample = sample_of(X)
         mean, biased = moments(X, sample.weight, unbiased=False)
         with pytest.warns(DensityWarning, match=f"it: class 'a' has {n} samples for {d} features; using Ledoit-Wolf"):
-            found = usable_covariance(sample, biased * n / (n - 1), "it")
+            result = usable_covariance(sample, biased * n / (n - 1), "it")
         expected = shrink(biased * n / (n - 1), ledoit_wolf(X, sample.weight, mean, biased))
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
     given = torch.eye(3).double()
     assert usable_covariance(sample_of(points(4, 3)), given, "it") is given
     alike = sample_of(points(1, 3).repeat(6, 1), points(9, 3))
@@ -161,10 +161,10 @@ def groups() -> tuple[Tensor, Tensor, Tensor, Groups]:
     return X, index, weight, group_by_class(X, index, weight)
 
 
-def test_groups_are_the_classes_one_by_one(groups: tuple[Tensor, Tensor, Tensor, Groups]) -> None:
-    X, index, weight, found = groups
-    mean, spread, within = group_moments(found)
-    assert found.points.shape == (3, 15, 3)
+def test_groups_equal_single_classes(groups: tuple[Tensor, Tensor, Tensor, Groups]) -> None:
+    X, index, weight, result = groups
+    mean, spread, within = group_moments(result)
+    assert result.points.shape == (3, 15, 3)
     for g, shares in enumerate(weight):
         scatter = torch.zeros(3, 3).double()
         for c in range(3):
@@ -172,18 +172,18 @@ def test_groups_are_the_classes_one_by_one(groups: tuple[Tensor, Tensor, Tensor,
             alone = moments(X[inside], shares[inside], unbiased=False)
             np.testing.assert_allclose(mean[c, g], alone[0], rtol=1e-10)
             np.testing.assert_allclose(spread[c, g], alone[1], rtol=1e-10)
-            assert float(found.size[c, g]) == pytest.approx(effective_size(shares[inside]))
+            assert float(result.size[c, g]) == pytest.approx(effective_size(shares[inside]))
             scatter += alone[1] * shares[inside].sum()
         np.testing.assert_allclose(within[g], scatter / shares.sum(), rtol=1e-10)
 
 
-def test_gaussians_of_many_groups_are_scipys(
+def test_gaussians_of_many_groups_equal_scipy(
     groups: tuple[Tensor, Tensor, Tensor, Groups], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At unlike scales, and where one of them is singular; in blocks of rows as in one."""
-    X, _, _, found = groups
+    X, _, _, result = groups
     scale = torch.tensor([1e-6, 1.0, 1e6], dtype=torch.float64)
-    mean, spread, _ = group_moments(found)
+    mean, spread, _ = group_moments(result)
     mean, spread = mean * scale, spread * torch.outer(scale, scale)
     spread[2, 3] = torch.outer(scale, scale)
     gaussians, singular = to_gaussians(mean, spread)
@@ -203,7 +203,7 @@ def test_gaussians_of_many_groups_are_scipys(
     np.testing.assert_allclose(values[:, 2, 3], oracle, rtol=1e-6)
 
 
-def test_a_covariance_that_is_almost_singular_counts_as_one() -> None:
+def test_an_almost_singular_covariance_is_regularized() -> None:
     """The last pivot squared is 1 - r^2: below 1e-10 the correlation is floored."""
     for gap, expected in ((1e-11, True), (1e-9, False)):
         r = (1.0 - gap) ** 0.5
@@ -214,7 +214,7 @@ def test_a_covariance_that_is_almost_singular_counts_as_one() -> None:
         whitening(sample_of(points(9, 2)), torch.zeros(2).double(), torch.eye(2).double(), "it")
 
 
-def test_a_root_that_cholesky_cannot_have_is_a_triangle_of_the_same_matrix() -> None:
+def test_the_qr_fallback_is_a_cholesky_factor() -> None:
     rng = torch.Generator().manual_seed(0)
     vectors = torch.linalg.qr(torch.randn(40, 5, 5, dtype=torch.float64, generator=rng)).Q
     values = torch.tensor([1e-18, 1e-17, 1e-3, 0.5, 2.0], dtype=torch.float64).repeat(40, 1)

@@ -61,7 +61,7 @@ def test_the_covariance_follows_the_formula(target: str) -> None:
     np.testing.assert_allclose(fitted.means_, [X[y == c].mean(0) for c in range(3)], rtol=1e-12)
 
 
-def test_a_class_without_spread_borrows_the_covariance_within() -> None:
+def test_a_class_without_spread_gets_the_within_class_covariance() -> None:
     X, y = data(2, k=2)
     X, y = np.vstack([X, [[5.0, 5.0, 5.0]]]), np.append(y, 2)
     with pytest.warns(DensityWarning, match="class 2 has no spread"):
@@ -79,6 +79,6 @@ def test_a_class_without_spread_borrows_the_covariance_within() -> None:
         ({"reg": -1}, "reg"),
     ],
 )
-def test_bad_parameters_are_named(bad: dict[str, object], match: str) -> None:
+def test_bad_parameters_raise(bad: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         DiscriminantDensity(**bad).fit(*data(0))  # type: ignore[arg-type]

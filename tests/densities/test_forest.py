@@ -24,7 +24,7 @@ def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, w
     X, y = sample(0, 150, 4, whole)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, size=150) if weighted else np.ones(150)
     queries = sample(2, 60, 4, whole)[0] + (0.5 if whole else 0.0)
-    density = ForestDensity(trees=7, min_leaf=2, max_features=3, random_state=5).fit(X, y, weight)
+    density = ForestDensity(n_estimators=7, min_samples_leaf=2, max_features=3, random_state=5).fit(X, y, weight)
     forest = ExtraTreesClassifier(7, min_samples_leaf=2, max_features=3, random_state=5)
     leaves = forest.fit(X.astype(np.float32), y, weight).apply(X), forest.apply(queries)
     prior = np.bincount(y, weights=weight) / weight.sum()
@@ -37,9 +37,9 @@ def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, w
     np.testing.assert_allclose(np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]), expected, rtol=1e-10)
 
 
-def test_points_at_a_threshold_go_where_scikit_learn_sends_them() -> None:
+def test_points_at_a_threshold_equal_scikit_learn() -> None:
     X, y = sample(3, 200, 3, whole=True)
-    density = ForestDensity(trees=5, min_leaf=3).fit(X, y)
+    density = ForestDensity(n_estimators=5, min_samples_leaf=3).fit(X, y)
     edges = density.trees_.threshold[density.trees_.threshold > -2].numpy()
     queries = np.repeat(edges[:100, None], 3, 1)
     up = np.nextafter(queries, np.float32(np.inf))
@@ -54,7 +54,7 @@ def test_points_at_a_threshold_go_where_scikit_learn_sends_them() -> None:
         np.testing.assert_allclose(posterior, shares, rtol=1e-10)
 
 
-def test_it_sees_steps_among_features_that_say_nothing() -> None:
+def test_steps_among_irrelevant_features_are_found() -> None:
     (X, y), (fresh, truth) = sample(4, 400, 12), sample(5, 2000, 12)
     scale = StandardScaler().fit(X)
     loss = {}
@@ -64,7 +64,7 @@ def test_it_sees_steps_among_features_that_say_nothing() -> None:
     assert loss["ForestDensity"] < 0.85 * min(loss["KernelDensity"], loss["DiscriminantDensity"])
 
 
-def test_a_wide_value_is_a_number_and_the_gradient_is_that_of_the_gaussian() -> None:
+def test_large_values_are_finite_and_the_gradient_is_gaussian() -> None:
     X, y = sample(6, 100, 3)
     density = ForestDensity().fit(X, y)
     assert np.isfinite(density.log_prob([[1e100, -1e100, 0.0], [1e30, 0.0, 0.0]])).all()
@@ -73,11 +73,11 @@ def test_a_wide_value_is_a_number_and_the_gradient_is_that_of_the_gaussian() -> 
     torch.testing.assert_close(density.gradient(point), gaussian[:, None].expand(1, 3, 3))
 
 
-def test_of_many_points_the_trees_see_some_of_each_class() -> None:
+def test_max_points_is_a_stratified_subsample() -> None:
     X, y = sample(7, 1000, 3)
-    few = ForestDensity(max_points=200, trees=4).fit(X, y)
-    assert len(few.trees_.feature) < 0.5 * len(ForestDensity(trees=4).fit(X, y).trees_.feature)
+    few = ForestDensity(max_points=200, n_estimators=4).fit(X, y)
+    assert len(few.trees_.feature) < 0.5 * len(ForestDensity(n_estimators=4).fit(X, y).trees_.feature)
     np.testing.assert_allclose(few.class_prior_, np.bincount(y) / 1000)
-    for wrong in ({"trees": 0}, {"min_leaf": 0}, {"max_features": 2.5}, {"max_points": 0}):
+    for wrong in ({"n_estimators": 0}, {"min_samples_leaf": 0}, {"max_features": 2.5}, {"max_points": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             ForestDensity(**wrong).fit(X, y)

@@ -77,7 +77,7 @@ def test_fixed_shrinkage_goes_from_the_sample_covariance_to_a_sphere(shrinkage: 
         ({"reg": -1.0}, "reg=-1.0"),
     ],
 )
-def test_bad_parameters_are_named(params: dict[str, object], match: str) -> None:
+def test_bad_parameters_raise(params: dict[str, object], match: str) -> None:
     X, y = data(0, 20, 2)
     with pytest.raises(ValueError, match=match):
         GaussianDensity(**params).fit(X, y)
@@ -85,7 +85,7 @@ def test_bad_parameters_are_named(params: dict[str, object], match: str) -> None
 
 @pytest.mark.parametrize("shrinkage", [None, "ledoit-wolf"])
 @pytest.mark.parametrize("d", [64, 90])
-def test_blends_are_labelled_from_their_parents(d: int, shrinkage: Any) -> None:
+def test_log_prob_of_pairs_equals_log_prob_of_mixed_points(d: int, shrinkage: Any) -> None:
     """Stewart's theorem against the density itself, for points that it has not seen, few or many for the features."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, d)), rng.integers(0, 3, 300)
@@ -96,9 +96,9 @@ def test_blends_are_labelled_from_their_parents(d: int, shrinkage: Any) -> None:
     i, j, lam = rng.integers(0, 150, 400), rng.integers(0, 150, 400), rng.random(400)
     blends, points = lam[:, None] * X[i] + (1 - lam[:, None]) * X[j], X[:150]
     expected = density.log_prob(blends)
-    found = density.log_prob_of_pairs(blends, i, j, lam, points)
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-6)
-    assert not np.array_equal(found, expected)
+    result = density.log_prob_of_pairs(blends, i, j, lam, points)
+    np.testing.assert_allclose(result, expected, rtol=1e-8, atol=1e-6)
+    assert not np.array_equal(result, expected)
     assert density.log_prob_of_pairs(torch.from_numpy(blends).float(), i, j, lam, points).dtype == torch.float32
     np.testing.assert_array_equal(density.log_prob_of_pairs(blends, i, j), expected)
     few = density.log_prob_of_pairs(blends[:9], i[:9], j[:9], lam[:9], points)
@@ -119,7 +119,7 @@ class Shifted(Mixer):
 @pytest.mark.parametrize("mixer", [Mixup(), Shifted(), None])
 @pytest.mark.parametrize("clean_fraction", [0.0, 0.4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_labels_of_a_plan_are_those_of_its_points(mixer: Any, clean_fraction: float, weighted: bool) -> None:
+def test_labels_of_a_batch_plan_equal_those_of_its_points(mixer: Any, clean_fraction: float, weighted: bool) -> None:
     """In many dimensions, with clean rows, rows of no weight, and a density of other rows than the task's."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(400, 70)), np.arange(400) % 2
@@ -130,12 +130,12 @@ def test_the_labels_of_a_plan_are_those_of_its_points(mixer: Any, clean_fraction
     expected = softmax(density.log_prob(steps.x.flatten(0, 1).numpy()), axis=1)
     if clean_fraction:
         expected[(steps.draw.lam == 1.0).flatten().numpy()] = 0.0
-    found = steps.target[..., 0].flatten(0, 1).numpy()
-    found = np.where(expected.any(axis=1, keepdims=True), found, 0.0)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    result = steps.target[..., 0].flatten(0, 1).numpy()
+    result = np.where(expected.any(axis=1, keepdims=True), result, 0.0)
+    np.testing.assert_allclose(result, expected, atol=1e-9)
 
 
-def test_other_points_have_other_distances_and_a_blend_at_the_mean_the_largest_density() -> None:
+def test_cached_distances_belong_to_their_points() -> None:
     rng = np.random.default_rng(1)
     half = rng.normal(size=(80, 64))
     X, y = np.concatenate([half, -half]), np.tile([0, 1], 80)

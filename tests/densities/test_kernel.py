@@ -80,7 +80,7 @@ def test_leave_one_out_changes_nothing_between_the_points_and_counts_a_duplicate
     np.testing.assert_allclose(np.exp(twice.log_prob(X[:1])[0, 0]), (20 * share - peak) / 19, rtol=1e-9)
 
 
-def test_leave_one_out_of_a_lone_point_is_minus_infinity() -> None:
+def test_leave_one_out_of_a_single_point_is_minus_infinity() -> None:
     X = np.array([[0.0], [1.0], [3.0], [9.0]])
     with pytest.warns(UserWarning, match=r"class 1 has 1 sample"):
         fitted = KernelDensity(leave_one_out=True).fit(X, [0, 0, 0, 1])
@@ -88,7 +88,7 @@ def test_leave_one_out_of_a_lone_point_is_minus_infinity() -> None:
     assert np.isfinite(fitted.log_prob(X)[:3]).all()
 
 
-def test_the_likeliest_bandwidth_fits_a_ring_and_a_lump() -> None:
+def test_the_likelihood_bandwidth_fits_a_ring_and_a_cluster() -> None:
     """Held-out points of a ring are far more likely under it than under Scott's; on a Gaussian lump it does no harm."""
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 600)
@@ -127,7 +127,7 @@ def test_narrow_kernels_are_evaluated_in_double_precision(h: float) -> None:
     "bandwidth, match",
     [("scot", "'scot' is not known.*'scott', 'silverman', 'likelihood'"), (0.0, "bandwidth=0.0"), (-1, "-1")],
 )
-def test_bad_bandwidths_are_named(bandwidth: object, match: str) -> None:
+def test_bad_bandwidths_raise(bandwidth: object, match: str) -> None:
     X, y = data(0, 20, 2)
     with pytest.raises(ValueError, match=match):
         KernelDensity(bandwidth).fit(X, y)
@@ -164,7 +164,7 @@ def test_other_covariances_follow_their_definition(covariance: str) -> None:
 
 
 @pytest.mark.parametrize("covariance", ["class", "shrunk", "shared"])
-def test_fewer_kernels_are_some_of_the_points_at_the_covariance_of_all(covariance: str) -> None:
+def test_max_points_keeps_the_covariance_of_all_points(covariance: str) -> None:
     X, y = data(6, 80, 3)
     fitted = KernelDensity(0.5, covariance=covariance, max_points=15).fit(X, y)
     whole = KernelDensity(0.5, covariance=covariance).fit(X, y)
@@ -183,7 +183,7 @@ def test_fewer_kernels_are_some_of_the_points_at_the_covariance_of_all(covarianc
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("covariance, max_points", [("class", None), ("shared", 12)])
-def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
+def test_batched_bandwidths_equal_single_fits(
     covariance: str, max_points: int | None, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in blocks of a few rows, and far away, where only the nearest kernel counts."""
@@ -197,19 +197,19 @@ def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
     )
     densities = [KernelDensity(h, covariance=covariance, max_points=max_points) for h in (0.2, 1.0, 3.0)]
     monkeypatch.setattr(kernel, "CHUNK_KERNELS", 100)
-    found = densities[0].held_out_log_prob(folds, densities)
+    result = densities[0].held_out_log_prob(folds, densities)
     apart = KernelDensity(
         "silverman", covariance=covariance, max_points=max_points
     )  # of no family: a factor of its own
-    found = torch.cat([found, next(held_out_log_prob([apart], None, folds))[1]])
+    result = torch.cat([result, next(held_out_log_prob([apart], None, folds))[1]])
     densities = [*densities, apart]
     for rows, inside in zip(folds.valid, train, strict=True):
-        for density, values in zip(densities, found, strict=True):
+        for density, values in zip(densities, result, strict=True):
             alone = density.fit(X[inside], y[inside], weight[inside]).log_prob(X[rows])
             np.testing.assert_allclose(values[rows], alone, rtol=1e-9, atol=1e-9)
 
 
-def test_families_share_what_they_can() -> None:
+def test_cv_families_share_distances() -> None:
     assert KernelDensity(0.5).cv_family == KernelDensity(2.0).cv_family is not None
     apart = [
         KernelDensity(0.5, max_points=9),
@@ -222,7 +222,7 @@ def test_families_share_what_they_can() -> None:
     assert KernelDensity().min_stack_weight == pytest.approx(2.5 * GaussianDensity().min_stack_weight)
 
 
-def test_blocks_of_any_size_and_gradients_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_and_gradients_give_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(4, 60, 3)
     density = KernelDensity().fit(X, y)
     whole = density.log_prob(X)
@@ -236,7 +236,7 @@ def test_blocks_of_any_size_and_gradients_give_the_same(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
-def test_the_smallest_classes_have_the_covariance_of_scipy_and_the_likeliest_of_the_thirteen_factors(n: int) -> None:
+def test_the_smallest_classes_equal_scipy(n: int) -> None:
     x = np.random.default_rng(n).normal(size=n)
     X, y = np.append(x, [50.0, 51.0, 52.5])[:, None], np.repeat([0, 1], [n, 3])
     queries = np.linspace(-3, 3, 9)
@@ -253,20 +253,20 @@ def test_the_smallest_classes_have_the_covariance_of_scipy_and_the_likeliest_of_
     )
 
 
-def test_a_lone_point_has_no_likelihood_and_scotts_factor() -> None:
+def test_a_single_point_has_the_bandwidth_of_scott() -> None:
     X, y = np.array([[0.0], [4.0], [5.0], [7.0]]), np.array([0, 1, 1, 1])
     with pytest.warns(DensityWarning, match="no spread"):
-        found, plain = (KernelDensity(how).fit(X, y).models_[0].h for how in ("likelihood", "scott"))
-    assert found == plain
+        result, plain = (KernelDensity(how).fit(X, y).models_[0].h for how in ("likelihood", "scott"))
+    assert result == plain
 
 
-def test_equal_rows_lead_the_likelihood_to_the_least_factor_and_no_further() -> None:
+def test_equal_rows_give_the_smallest_bandwidth_of_the_grid() -> None:
     x = np.repeat(np.random.default_rng(0).normal(size=20), 2)
     model = KernelDensity("likelihood").fit(np.append(x, x)[:, None], np.repeat([0, 1], 40)).models_[0]
     assert model.h == pytest.approx(40 ** (-1 / 5) / 32)
 
 
-def test_minus_zero_is_the_point_zero_and_a_point_nearby_is_another() -> None:
+def test_minus_zero_equals_zero_in_leave_one_out() -> None:
     X, y = np.array([[0.0], [1.0], [2.5], [9.0], [10.0], [12.0]]), np.repeat([0, 1], 3)
     density = KernelDensity(0.5, leave_one_out=True).fit(X, y)
     own, minus, near = density.log_prob(np.array([[0.0], [-0.0], [1e-20]]))[:, 0]

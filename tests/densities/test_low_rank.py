@@ -37,7 +37,7 @@ def covariances(X: np.ndarray, y: np.ndarray, weight: np.ndarray, pooling: float
     shrinkage=st.sampled_from([0.0, 0.1, 1.0]),
     weighted=st.booleans(),
 )
-def test_few_axes_say_what_all_features_say(seed: int, pooling: float, shrinkage: float, weighted: bool) -> None:
+def test_low_rank_gaussians_equal_full_gaussians(seed: int, pooling: float, shrinkage: float, weighted: bool) -> None:
     X, y, queries = data(seed)
     weight = np.random.default_rng(seed).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
     fitted = DiscriminantDensity(pooling, shrinkage, reg=1e-3).fit(X, y, weight)
@@ -54,22 +54,22 @@ def test_few_axes_say_what_all_features_say(seed: int, pooling: float, shrinkage
 
 
 @pytest.mark.parametrize("d", [17, 40])
-def test_held_out_rows_are_judged_as_by_fits_without_them(d: int) -> None:
+def test_held_out_log_prob_equals_separate_fits(d: int) -> None:
     """With 40 features all fits are thin; with 17, that of all 24 rows is not, and those of the folds are."""
     X, y, _ = data(3, d=d)
     candidates: list[Any] = [DiscriminantDensity(p, s) for p in (0.0, 0.3, 1.0) for s in (0.0, 0.1, 1.0)]
     model = StackedDensity(candidates, cv=3).fit(X, y)
     Z = (X - X.mean(0)) / X.std(0)
     for row, density in zip(model.report_["candidates"], candidates, strict=True):
-        found = np.empty((24, 3))
+        result = np.empty((24, 3))
         for train, valid in make_folds(3, y, 0, round_robin_folds):
-            found[valid] = density.fit(Z[train], y[train]).log_prob(Z[valid])
-        scores = torch.log_softmax(torch.from_numpy(found) / row["temperature"] - np.log(3), 1).numpy()
+            result[valid] = density.fit(Z[train], y[train]).log_prob(Z[valid])
+        scores = torch.log_softmax(torch.from_numpy(result) / row["temperature"] - np.log(3), 1).numpy()
         expected = -np.maximum(scores[np.arange(24), y], np.log(1e-15)).mean()
         assert row["log_loss"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_class_without_spread_and_a_singular_one_are_told() -> None:
+def test_degenerate_classes_warn() -> None:
     X, y, queries = data(5)
     X, y = np.vstack([X, X[:1] + 3.0]), np.append(y, 3)
     with pytest.warns(DensityWarning, match="class 3 has no spread"):
@@ -81,7 +81,7 @@ def test_a_class_without_spread_and_a_singular_one_are_told() -> None:
     assert np.isfinite(singular.log_prob(queries)).all()
 
 
-def test_wide_tables_ask_for_no_matrix_of_all_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_tables_need_no_full_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of a fit is counted: no decomposition is larger than the number of rows."""
     sizes: list[int] = []
     for name in ("eigh", "cholesky_ex", "cholesky", "solve_triangular", "inv", "qr"):
@@ -93,11 +93,11 @@ def test_wide_tables_ask_for_no_matrix_of_all_features(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(torch.linalg, name, counted)
     X, y, _ = data(7, n=36, d=400)
-    with pytest.warns(DensityWarning) as told:
+    with pytest.warns(DensityWarning) as messages:
         model = StackedDensity(cv=3).fit(X, y)
     model.log_prob(X)
     assert max(sizes) <= 36
-    messages = " ".join(str(warning.message) for warning in told)
+    messages = " ".join(str(warning.message) for warning in messages)
     for kind in ("kernels of full covariance", "tied mixtures", "toward a diagonal or of partly pooled"):
         assert f"no {kind}" in messages or kind in messages
     kinds = {name.removeprefix("warped ").split()[0] for name in (row["name"] for row in model.report_["candidates"])}

@@ -25,13 +25,13 @@ def data(seed: int, n: int = 120, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
 def oracle(density: MixtureDensity, c: int) -> GaussianMixture:
     """scikit-learn's mixture with the parameters of one class."""
     used = density.weights_[c] > 0
-    found = GaussianMixture(int(used.sum()), covariance_type=KINDS[density.covariance])
-    found.weights_, found.means_ = density.weights_[c][used], density.means_[c][used]
+    result = GaussianMixture(int(used.sum()), covariance_type=KINDS[density.covariance])
+    result.weights_, result.means_ = density.weights_[c][used], density.means_[c][used]
     S = density.covariances_[c]
     tied = density.covariance == "tied"
-    found.covariances_ = S if tied else S[used]
-    found.precisions_cholesky_ = np.linalg.cholesky(np.linalg.inv(S)) if tied else 1 / np.sqrt(S[used])
-    return found
+    result.covariances_ = S if tied else S[used]
+    result.precisions_cholesky_ = np.linalg.cholesky(np.linalg.inv(S)) if tied else 1 / np.sqrt(S[used])
+    return result
 
 
 @kinds
@@ -48,7 +48,7 @@ def test_equals_scikit_learn_given_the_parameters(covariance: str, seed: int, co
 
 @kinds
 @given(seed=st.integers(0, 10**6))
-def test_a_step_equals_scikit_learns(covariance: str, seed: int) -> None:
+def test_an_em_step_equals_scikit_learn(covariance: str, seed: int) -> None:
     """One step from the same parameters; reg is so small that it plays no part."""
     X, y = data(seed)
     before, after = (MixtureDensity(3, covariance, reg=1e-12, max_iter=m).fit(X, y) for m in (1, 2))
@@ -80,7 +80,7 @@ def test_em_never_lowers_the_likelihood(covariance: str, seed: int, reg: float) 
         assert (torch.stack(inside) >= trace[-1][:, 0, 0] - 1e-4).all()
 
 
-def test_finds_lumps_and_about_as_good_a_likelihood_as_scikit_learn() -> None:
+def test_clusters_and_likelihood_equal_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     lumps = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
     X = lumps[np.arange(150) % 3] + 0.5 * rng.normal(size=(150, 2))
@@ -102,7 +102,7 @@ def test_a_small_class_has_few_components() -> None:
 
 
 @kinds
-def test_groups_do_not_depend_on_their_company(covariance: str) -> None:
+def test_groups_are_independent(covariance: str) -> None:
     X, y = data(3)
     weight = torch.ones(4, 120, dtype=torch.float64)
     for f in range(4):
@@ -121,12 +121,12 @@ def test_groups_do_not_depend_on_their_company(covariance: str) -> None:
 @pytest.mark.parametrize(
     "bad, match",
     [
-        ({"components": 0}, "components=0"),
+        ({"n_components": 0}, "n_components=0"),
         ({"covariance": "full"}, "'full'"),
         ({"reg": 0.0}, "reg=0.0"),
         ({"max_iter": 0}, "max_iter"),
     ],
 )
-def test_bad_parameters_are_named(bad: dict[str, object], match: str) -> None:
+def test_bad_parameters_raise(bad: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         MixtureDensity(**bad).fit(*data(0))  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ flows = pytest.mark.parametrize("density", [FLOW, MAF], ids=repr)
 
 
 def lumps(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes of known Gaussians, far from standardised."""
+    """Two classes of known Gaussians, far from standardized."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
     X = np.where(y[:, None] == 0, rng.normal([100.0, 0.0], [5.0, 0.1], (n, 2)), rng.normal([90, 0.3], [2, 0.2], (n, 2)))
@@ -58,7 +58,7 @@ def test_a_flow_integrates_to_one(density: NeuralDensity, moons: dict[str, Neura
     np.testing.assert_allclose(mass, 1.0, atol=0.02)
 
 
-def test_the_bound_of_a_vae_holds_less_than_one_and_more_with_more_samples(moons: dict[str, NeuralDensity]) -> None:
+def test_the_bound_of_a_vae_integrates_to_less_than_one(moons: dict[str, NeuralDensity]) -> None:
     """In the mean over the draws, by Jensen's inequality; the mean is over 20 seeds of the query."""
     points, area = grid(steps=61)
     vae = clone(VAE)
@@ -103,7 +103,7 @@ def latent_integral(vae: Any, X: np.ndarray, c: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["flow", "vae", "kernel", "mixture"])
-def test_bent_classes_are_told_apart_where_gaussians_cannot(name: str, moons: dict[str, NeuralDensity]) -> None:
+def test_curved_classes_are_separated_where_gaussians_fail(name: str, moons: dict[str, NeuralDensity]) -> None:
     """On fresh rows of Moon; full sizes, several seeds and Two-circle are in benchmarks/densities.py."""
     X, y = make_moon(600, random_state=0)
     fresh, classes = make_moon(2000, random_state=1)
@@ -115,33 +115,31 @@ def test_bent_classes_are_told_apart_where_gaussians_cannot(name: str, moons: di
 
 
 @every
-def test_gaussians_are_found_in_the_units_of_the_features(density: NeuralDensity) -> None:
+def test_gaussians_are_recovered_in_the_units_of_the_features(density: NeuralDensity) -> None:
     X, y = lumps(1000)
-    found = clone(density).fit(X, y).log_prob(X)[np.arange(1000), y]
+    result = clone(density).fit(X, y).log_prob(X)[np.arange(1000), y]
     normal = torch.distributions.Normal
     first = normal(torch.tensor([100.0, 0.0]), torch.tensor([5.0, 0.1])).log_prob(torch.as_tensor(X)).sum(1)
     second = normal(torch.tensor([90.0, 0.3]), torch.tensor([2.0, 0.2])).log_prob(torch.as_tensor(X)).sum(1)
-    assert abs(found.mean() - np.where(y == 0, first, second).mean()) < 0.15
+    assert abs(result.mean() - np.where(y == 0, first, second).mean()) < 0.15
 
 
 @every
-def test_gradients_of_the_log_density_are_those_by_differences(
-    density: NeuralDensity, moons: dict[str, NeuralDensity]
-) -> None:
+def test_gradients_equal_finite_differences(density: NeuralDensity, moons: dict[str, NeuralDensity]) -> None:
     fitted = moons[repr(density)]
     X = torch.as_tensor(make_moon(12, random_state=3)[0]).requires_grad_()
     values: Tensor = fitted._log_prob(X)
     for c in range(2):
-        (found,) = torch.autograd.grad(values[:, c].sum(), X, retain_graph=True)
+        (result,) = torch.autograd.grad(values[:, c].sum(), X, retain_graph=True)
         for axis in range(2):
             step = 1e-6 * torch.eye(2, dtype=torch.float64)[axis]
             ahead, back = fitted._log_prob(X.detach() + step), fitted._log_prob(X.detach() - step)
             numeric = (ahead - back)[:, c] / 2e-6
-            torch.testing.assert_close(found[:, axis], numeric, rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(result[:, axis], numeric, rtol=1e-3, atol=1e-3)
 
 
 @every
-def test_samples_have_the_moments_and_the_class_of_what_was_fitted(
+def test_samples_have_the_moments_and_the_class_of_the_sample(
     density: NeuralDensity, moons: dict[str, NeuralDensity]
 ) -> None:
     X, y = make_moon(600, random_state=0)
@@ -158,7 +156,7 @@ def test_samples_have_the_moments_and_the_class_of_what_was_fitted(
 
 
 @every
-def test_every_random_number_comes_from_the_seed_and_the_global_generator_is_left_alone(
+def test_the_global_generators_are_untouched(
     density: NeuralDensity,
 ) -> None:
     X, y = lumps(100)
@@ -172,7 +170,7 @@ def test_every_random_number_comes_from_the_seed_and_the_global_generator_is_lef
 
 
 @every
-def test_a_class_of_few_points_is_a_gaussian_and_is_named(density: NeuralDensity) -> None:
+def test_small_classes_get_a_gaussian_with_a_warning(density: NeuralDensity) -> None:
     X, y = lumps(100)
     X, y = np.vstack([X, [[50.0, 5.0], [51.0, 5.1], [50.5, 4.9]]]), np.append(y, [2, 2, 2])
     names = np.array(["a", "b", "few"])[y]
@@ -190,7 +188,7 @@ def test_a_class_of_few_points_is_a_gaussian_and_is_named(density: NeuralDensity
 
 
 @every
-def test_weights_are_heard(density: NeuralDensity) -> None:
+def test_weights_change_the_fit(density: NeuralDensity) -> None:
     """A class of two lumps, one of which hardly counts."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-3, 0.5, (200, 1)), rng.normal(3, 0.5, (200, 1))])
@@ -200,13 +198,13 @@ def test_weights_are_heard(density: NeuralDensity) -> None:
 
 
 @every
-def test_epochs_are_told_and_the_best_one_is_kept(density: NeuralDensity) -> None:
+def test_epochs_are_reported_and_the_best_one_is_restored(density: NeuralDensity) -> None:
     X, y = lumps(100)
-    heard: list[int] = []
-    with use_callback(LambdaCallback(on_epoch_end=lambda epoch, logs: heard.append(epoch))):
+    epochs_seen: list[int] = []
+    with use_callback(LambdaCallback(on_epoch_end=lambda epoch, logs: epochs_seen.append(epoch))):
         fitted = clone(density).set_params(epochs=12, patience=3).fit(X, y)
-    assert heard == list(range(len(fitted.losses_)))
-    assert len(heard) <= 12
+    assert epochs_seen == list(range(len(fitted.losses_)))
+    assert len(epochs_seen) <= 12
     assert np.argmin(fitted.losses_) >= len(fitted.losses_) - 4
 
 
@@ -216,30 +214,30 @@ def test_epochs_are_told_and_the_best_one_is_kept(density: NeuralDensity) -> Non
         (FlowDensity("naf"), "kind='naf' is not known; choose one of 'spline', 'maf'"),
         (FlowDensity(bins=1), "bins=1 must be a whole number of at least 2"),
         (FlowDensity(hidden=64), "hidden=64 must be a sequence of layer sizes"),
-        (FlowDensity(held_out=0.9), "held_out=0.9 must be a number in"),
+        (FlowDensity(validation_fraction=0.9), "validation_fraction=0.9"),
         (FlowDensity(jitter=-1.0), "jitter=-1.0 must be"),
         (FlowDensity(learning_rate=1e30, epochs=3), "try a learning_rate below 1e"),
         (FlowDensity(device="tpu"), "device='tpu' is not known"),
-        (VAEDensity(latent=0), "latent=0 must be a whole number"),
+        (VAEDensity(latent_dim=0), "latent_dim=0"),
         (VAEDensity(noise="full"), "noise='full' is not known"),
         (VAEDensity(noise=0.0), "noise=0.0 must be a finite number above 0"),
         (VAEDensity(n_samples=0), "n_samples=0 must be"),
     ],
     ids=lambda value: "" if isinstance(value, str) else repr(value),
 )
-def test_what_cannot_be_used_is_named(density: NeuralDensity, match: str) -> None:
+def test_bad_parameters_raise(density: NeuralDensity, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         density.fit(*lumps(100))
 
 
 @pytest.mark.parametrize("name", ["mixture", "flow", "vae", "gan"])
-def test_densities_have_names_at_the_door(name: str) -> None:
+def test_neural_densities_are_registered(name: str) -> None:
     (density,) = named_densities(name).values()
     assert GenerativeClassifier(name).resolved_config()["density"].get_params() == density.get_params()
 
 
 @pytest.mark.parametrize("density", [FLOW, VAE], ids=repr)
-def test_the_classifiers_take_them(density: NeuralDensity) -> None:
+def test_classifiers_accept_neural_densities(density: NeuralDensity) -> None:
     X, y = make_moon(200, random_state=0)
     quick = clone(density).set_params(epochs=20)
     names = np.array(["left", "right"])[y]

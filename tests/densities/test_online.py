@@ -68,7 +68,7 @@ def same(one: OnlineGaussianDensity, other: OnlineGaussianDensity) -> bool:
 @each_covariance
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.95])
 @pytest.mark.parametrize("d", [1, 4, 7])
-def test_one_batch_is_its_moments_and_scipys_density(covariance: str, beta: float, d: int) -> None:
+def test_one_batch_equals_its_moments_and_scipy(covariance: str, beta: float, d: int) -> None:
     f, w = batch(d=d)
     density = OnlineGaussianDensity(3, beta=beta, covariance=covariance).double()
     density.update(f, w)
@@ -84,7 +84,7 @@ def test_one_batch_is_its_moments_and_scipys_density(covariance: str, beta: floa
 @each_covariance
 @pytest.mark.parametrize("beta", [0.0, 0.3, 0.95])
 @pytest.mark.parametrize("kind", ["classes", "absent classes", "soft labels"])
-def test_many_batches_are_a_plain_loop_of_algorithm_3(covariance: str, beta: float, kind: str) -> None:
+def test_many_batches_equal_a_loop_of_algorithm_3(covariance: str, beta: float, kind: str) -> None:
     density, plain = (
         OnlineGaussianDensity(3, beta=beta, covariance=covariance).double(),
         PlainLoop(3, 4, beta, covariance),
@@ -115,7 +115,7 @@ def test_without_memory_the_last_batch_of_a_class_counts(covariance: str) -> Non
 
 
 @each_covariance
-def test_a_class_that_is_absent_keeps_its_numbers_bit_for_bit(covariance: str) -> None:
+def test_an_absent_class_is_unchanged_bit_for_bit(covariance: str) -> None:
     density = OnlineGaussianDensity(3, covariance=covariance)
     density.update(*batch())
     before = copy.deepcopy(density)
@@ -128,7 +128,7 @@ def test_a_class_that_is_absent_keeps_its_numbers_bit_for_bit(covariance: str) -
 
 @each_covariance
 @pytest.mark.parametrize("top", [2, None])
-def test_a_class_never_seen_has_no_density_and_no_share_of_a_label(covariance: str, top: int | None) -> None:
+def test_an_unseen_class_has_no_density_and_no_label_mass(covariance: str, top: int | None) -> None:
     f, w = batch()
     density = OnlineGaussianDensity(3, covariance=covariance, temperature=100.0)
     assert bool((density.log_prob(f) == -torch.inf).all())
@@ -136,10 +136,10 @@ def test_a_class_never_seen_has_no_density_and_no_share_of_a_label(covariance: s
     logs = density.log_prob(f)
     assert bool((logs[:, 1] == -torch.inf).all())
     assert bool(logs[:, [0, 2]].isfinite().all())
-    found = density.posterior(f, w, top)
-    assert not bool(found.undefined.any())
-    assert float(found.log_proba.exp()[:, 1].sum()) == 0.0
-    assert float(found.log_proba.exp()[:, 0].min()) > 0.0
+    result = density.posterior(f, w, top)
+    assert not bool(result.undefined.any())
+    assert float(result.log_proba.exp()[:, 1].sum()) == 0.0
+    assert float(result.log_proba.exp()[:, 0].min()) > 0.0
 
 
 def test_a_class_of_one_point_has_a_finite_density() -> None:
@@ -152,7 +152,7 @@ def test_a_class_of_one_point_has_a_finite_density() -> None:
 
 @each_covariance
 @pytest.mark.parametrize("as_tensors", [False, True])
-def test_near_rows_count_for_the_parent_that_they_nearly_are(covariance: str, as_tensors: bool) -> None:
+def test_near_rows_count_for_their_parent(covariance: str, as_tensors: bool) -> None:
     f, w = batch()
     draw = Mixup(0.5).draw(60, 0)
     itself, other = draw.lam >= 0.8, draw.lam <= 0.2
@@ -181,7 +181,7 @@ def test_a_batch_without_near_rows_changes_nothing(seen_before: bool) -> None:
 @pytest.mark.parametrize(
     "statistics, learns, share", [("near", "mixed", 0.0), ("clean", "clean", 1.0), ("part", "clean", 0.4)]
 )
-def test_from_what_it_learns(statistics: str, learns: str, share: float) -> None:
+def test_update_source_and_observed_fraction(statistics: str, learns: str, share: float) -> None:
     """From clean features all rows count, whatever the draw says."""
     f, w = batch()
     one, two = (OnlineGaussianDensity(3, statistics=statistics, share=0.4) for _ in range(2))
@@ -228,7 +228,7 @@ def test_a_large_offset_does_not_cost_the_variance(covariance: str) -> None:
 
 @each_covariance
 @pytest.mark.parametrize("known", [None, 4])
-def test_a_state_goes_round(covariance: str, known: int | None) -> None:
+def test_state_dict_round_trip(covariance: str, known: int | None) -> None:
     density = OnlineGaussianDensity(3, covariance=covariance, temperature="mixup")
     label = OnlineGenLabel(density)
     for t in range(3):
@@ -249,7 +249,7 @@ def test_a_state_goes_round(covariance: str, known: int | None) -> None:
 
 
 @pytest.mark.parametrize("known", [None, 4])
-def test_it_is_moved_as_a_module_is(known: int | None) -> None:
+def test_dtype_and_device_follow_the_module(known: int | None) -> None:
     f, w = batch()
     density = OnlineGaussianDensity(3, known).to(torch.float64)
     density.update(f.float(), w.float())
@@ -262,7 +262,7 @@ def test_it_is_moved_as_a_module_is(known: int | None) -> None:
 
 
 @each_covariance
-def test_autocast_does_not_touch_its_numbers(covariance: str) -> None:
+def test_autocast_does_not_change_the_results(covariance: str) -> None:
     f, w = (part.float() for part in batch())
     runs = []
     for enabled in (False, True):
@@ -298,7 +298,7 @@ def entropy(labels: Tensor) -> float:
     return float(-torch.special.xlogy(labels, labels).sum(1).mean())
 
 
-def test_a_matched_temperature_makes_labels_as_uncertain_as_mixups() -> None:
+def test_a_matched_temperature_matches_the_entropy_of_mixup() -> None:
     """512 dimensions in which the classes are far apart: without it labels are one-hot."""
     density, plain = OnlineGaussianDensity(3, temperature="mixup", statistics="clean"), OnlineGaussianDensity(3)
     gaps = []
@@ -327,7 +327,7 @@ def taught(w_gen: Tensor, steps: int = 300) -> OnlineGaussianDensity:
     return density
 
 
-def test_labels_that_collapse_are_heard_of_by_name() -> None:
+def test_collapsed_labels_warn() -> None:
     w = batch()[1]
     healthy = taught(w)
     with warnings.catch_warnings():
@@ -426,12 +426,12 @@ def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Ca
     ],
     ids=str,
 )
-def test_bad_arguments_are_named(given: dict[str, Any], match: str) -> None:
+def test_bad_arguments_raise(given: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         OnlineGaussianDensity(**{"num_classes": 3, **given})
 
 
-def test_features_and_weights_that_do_not_fit_are_named() -> None:
+def test_bad_shapes_raise() -> None:
     f, w = batch()
     density = OnlineGaussianDensity(3)
     density.update(f, w)

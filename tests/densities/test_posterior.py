@@ -24,25 +24,25 @@ NONE = [-np.inf] * 3
 def test_equals_scipy_over_the_last_dimension(seed: int, shape: Any, temperature: float | None, single: bool) -> None:
     scores = np.random.default_rng(seed).normal(size=shape) * 30
     given_scores = torch.from_numpy(scores).to(torch.float32 if single else torch.float64)
-    found, undefined = log_posterior(given_scores, PRIOR, temperature)
-    assert found.dtype == given_scores.dtype
+    result, undefined = log_posterior(given_scores, PRIOR, temperature)
+    assert result.dtype == given_scores.dtype
     assert undefined.shape == (*shape[:-1], 1)
     assert not undefined.any()
     expected = log_softmax(scores / (temperature or 1) + PRIOR, axis=-1)
-    np.testing.assert_allclose(found, expected, atol=1e-4 if single else 1e-12)
+    np.testing.assert_allclose(result, expected, atol=1e-4 if single else 1e-12)
     np.testing.assert_array_equal(given_scores, torch.from_numpy(scores).to(given_scores))
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)], ids=str)
 @pytest.mark.parametrize("away", [0.0, 1e5, 1e6, 1e7, 1e12, 1e25])
-def test_however_far_away_it_is_scipys(shape: tuple[int, ...], away: float) -> None:
+def test_far_points_equal_scipy(shape: tuple[int, ...], away: float) -> None:
     """Near rows stand beside far ones, whose total swallows what tells the classes apart."""
     scores = np.random.default_rng(1).normal(size=shape)
     np.atleast_2d(scores)[..., -1, :] -= away  # a view
     expected = log_softmax(scores + PRIOR, axis=-1)
-    found = log_posterior(torch.from_numpy(scores), PRIOR).log_proba
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-    np.testing.assert_allclose(found.exp().sum(-1), 1.0, atol=1e-9)
+    result = log_posterior(torch.from_numpy(scores), PRIOR).log_proba
+    np.testing.assert_allclose(result, expected, atol=1e-9)
+    np.testing.assert_allclose(result.exp().sum(-1), 1.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("away", [0.0, 1e8])
@@ -55,7 +55,7 @@ def test_it_has_the_gradient_of_a_softmax(temperature: float | None, away: float
     np.testing.assert_allclose(scores.grad, (np.eye(3)[0] - share) / heat, atol=1e-9)
 
 
-def test_a_temperature_for_each_candidate_is_that_of_each_alone() -> None:
+def test_temperatures_broadcast() -> None:
     scores = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 8, 3)))
     heats = torch.tensor([1.0, 2.0, 8.0], dtype=torch.float64)
     together = log_posterior(scores, PRIOR, heats[:, None, None]).log_proba
@@ -66,18 +66,16 @@ def test_a_temperature_for_each_candidate_is_that_of_each_alone() -> None:
 @pytest.mark.parametrize("row", [NONE, [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0], [np.inf, np.inf, -np.inf]])
 @pytest.mark.parametrize("temperature", [None, 1.0, 4.0])
 @pytest.mark.parametrize("scale", [0.0, 1.5])
-def test_where_the_densities_give_no_number_the_prior_stands_in(
-    row: Any, temperature: float | None, scale: float
-) -> None:
+def test_undefined_rows_have_the_prior(row: Any, temperature: float | None, scale: float) -> None:
     """Of sum 1, whatever the sum of what is given as the prior; the other rows do not notice."""
     scores = torch.tensor([[1.0, 2.0, 3.0], row], dtype=torch.float64)
-    found, undefined = log_posterior(scores, PRIOR + scale, temperature)
+    result, undefined = log_posterior(scores, PRIOR + scale, temperature)
     assert undefined[:, 0].tolist() == [False, True]
-    np.testing.assert_allclose(found[1], PRIOR, atol=1e-15)
-    np.testing.assert_array_equal(found[:1], log_posterior(scores[:1], PRIOR + scale, temperature).log_proba)
+    np.testing.assert_allclose(result[1], PRIOR, atol=1e-15)
+    np.testing.assert_array_equal(result[:1], log_posterior(scores[:1], PRIOR + scale, temperature).log_proba)
 
 
-def test_the_last_digit_is_that_of_the_total_without_a_temperature_and_of_the_softmax_with_one() -> None:
+def test_the_last_digit_with_and_without_a_temperature() -> None:
     scores = torch.from_numpy(np.random.default_rng(2).normal(size=(50, 3)) * 100)
     sums = scores + torch.from_numpy(PRIOR)
     assert torch.equal(log_posterior(scores, PRIOR).log_proba, sums - sums.logsumexp(-1, keepdim=True))
@@ -85,14 +83,14 @@ def test_the_last_digit_is_that_of_the_total_without_a_temperature_and_of_the_so
     assert not torch.equal(log_posterior(scores, PRIOR).log_proba, log_posterior(scores, PRIOR, 1.0).log_proba)
 
 
-def test_one_density_is_enough() -> None:
-    found, undefined = log_posterior(torch.tensor([[-np.inf, -5000.0, -np.inf]], dtype=torch.float64), PRIOR)
+def test_a_single_nonzero_density_decides() -> None:
+    result, undefined = log_posterior(torch.tensor([[-np.inf, -5000.0, -np.inf]], dtype=torch.float64), PRIOR)
     assert not undefined.any()
-    assert found.tolist() == [[-np.inf, 0.0, -np.inf]]
+    assert result.tolist() == [[-np.inf, 0.0, -np.inf]]
 
 
 @pytest.mark.parametrize("top", [1, 2, 3, 7])
-def test_top_shares_among_the_most_likely(top: int) -> None:
+def test_top_k_renormalizes_the_most_likely(top: int) -> None:
     scores = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 20, 3)))
     p = log_posterior(scores, PRIOR, top_k=top).log_proba.exp()
     assert ((p > 0).sum(-1) == min(top, 3)).all()
@@ -106,13 +104,13 @@ def test_top_shares_among_the_most_likely(top: int) -> None:
         log_posterior(scores, PRIOR, top_k=0)
 
 
-def test_the_gpu_answers_there_and_nothing_waits(nothing_waits: Any) -> None:
+def test_results_on_the_gpu_do_not_synchronize(nothing_waits: Any) -> None:
     scores = torch.tensor([[1.0, 2.0, 3.0], NONE], dtype=torch.float64)
     prior = torch.from_numpy(PRIOR).cuda()
     there = scores.cuda()
     with nothing_waits():
-        found, undefined = log_posterior(there, prior, 2.0, top_k=2)
-    np.testing.assert_allclose(found.cpu(), log_posterior(scores, PRIOR, 2.0, top_k=2).log_proba, rtol=1e-12)
+        result, undefined = log_posterior(there, prior, 2.0, top_k=2)
+    np.testing.assert_allclose(result.cpu(), log_posterior(scores, PRIOR, 2.0, top_k=2).log_proba, rtol=1e-12)
     assert undefined.is_cuda
 
 
@@ -126,7 +124,7 @@ SHARES = np.array([0.1, 0.3, 0.6])
     ("auto", "empirical", SHARES),
     ([2, 0, 2], "uniform", [0.5, 0.0, 0.5]),
 ])  # fmt: skip
-def test_priors_are_resolved_and_class_weights_multiply_them(priors: Any, default: str, expected: Any) -> None:
+def test_priors_and_class_weights_multiply(priors: Any, default: str, expected: Any) -> None:
     np.testing.assert_allclose(np.exp(log_priors(priors, SHARES, default)), expected, rtol=1e-15)
     weight = np.array([5.0, 0.0, 1.0])
     tilted = np.asarray(expected) * weight
@@ -134,7 +132,7 @@ def test_priors_are_resolved_and_class_weights_multiply_them(priors: Any, defaul
 
 
 @pytest.mark.parametrize("priors", ["equal", [1.0, 2.0], [[1.0, 1.0, 1.0]], [0, 0, 0], [1, -1, 1], [np.nan, 1, 1], 3])
-def test_priors_that_are_none_are_named(priors: Any) -> None:
+def test_bad_priors_raise(priors: Any) -> None:
     with pytest.raises(ValueError, match="priors="):
         log_priors(priors, SHARES)
 
@@ -142,10 +140,10 @@ def test_priors_that_are_none_are_named(priors: Any) -> None:
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
 def test_only_the_ratios_of_class_weights_count(scale: float) -> None:
     tilted = SHARES * (weight := np.array([1.0, 2.0, 5.0]))
-    found = log_priors("empirical", SHARES, class_weight=scale * weight)
-    np.testing.assert_allclose(np.exp(found), tilted / tilted.sum(), rtol=1e-12)
+    result = log_priors("empirical", SHARES, class_weight=scale * weight)
+    np.testing.assert_allclose(np.exp(result), tilted / tilted.sum(), rtol=1e-12)
 
 
-def test_class_weights_must_leave_a_class() -> None:
+def test_class_weights_must_be_positive_for_a_class() -> None:
     with pytest.raises(ValueError, match="class_weight"):
         log_priors([0, 1, 0], SHARES, class_weight=np.array([1.0, 0.0, 1.0]))

@@ -32,7 +32,7 @@ def ones(n: int) -> torch.Tensor:
 
 
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.1, 1.0, 10.0]))
-def test_the_map_equals_scikit_learns(seed: int, scale: float) -> None:
+def test_the_transform_equals_scikit_learn(seed: int, scale: float) -> None:
     X = skewed(seed)[0] * scale
     oracle = PowerTransformer().fit(X)
     transform = PowerTransform.fit(torch.from_numpy(X), ones(100))
@@ -43,7 +43,7 @@ def test_the_map_equals_scikit_learns(seed: int, scale: float) -> None:
     )
 
 
-def test_the_jacobian_is_the_slope_of_the_map() -> None:
+def test_the_jacobian_equals_finite_differences() -> None:
     X, _ = skewed(0)
     transform = PowerTransform.fit(torch.from_numpy(X), ones(100))
     step = 1e-6
@@ -74,7 +74,7 @@ def test_weights_are_repetitions() -> None:
     np.testing.assert_allclose(one.log_prob(X), other.log_prob(X), rtol=1e-6)
 
 
-def test_a_shared_map_gives_the_same_as_an_own_one() -> None:
+def test_a_shared_transform_gives_the_same_result() -> None:
     X, y = skewed(3)
     transform = PowerTransform.fit(torch.from_numpy(X), ones(100))
     alone, shared = (PowerTransformedDensity(GaussianDensity(), w).fit(X, y) for w in (None, transform))
@@ -85,7 +85,7 @@ def test_a_shared_map_gives_the_same_as_an_own_one() -> None:
 @pytest.mark.parametrize(
     "column", [np.zeros(100), np.full(100, 1e9), np.r_[np.zeros(99), 1e12], np.arange(100) * 1e-14]
 )
-def test_odd_features_and_far_points_give_numbers(column: np.ndarray) -> None:
+def test_degenerate_features_and_far_points_are_finite(column: np.ndarray) -> None:
     X, y = skewed(4)
     X[:, 2] = column
     fitted = PowerTransformedDensity(DiscriminantDensity(0.3, 0.1)).fit(X, y)

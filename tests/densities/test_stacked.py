@@ -65,22 +65,22 @@ def posterior(density: ClassDensity, X: np.ndarray) -> np.ndarray:
     return log_softmax(density.log_prob(X) + np.log(density.class_prior_), axis=1)
 
 
-def standardised(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    centre = np.average(X, axis=0, weights=weight)
-    return (X - centre) / np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weight))
+def standardized(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    center = np.average(X, axis=0, weights=weight)
+    return (X - center) / np.sqrt(np.average((X - center) ** 2, axis=0, weights=weight))
 
 
 def slow(candidates: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray, pairs: Any) -> np.ndarray:
     """Held-out log-densities by clone, fit and ask, one at a time."""
-    Z = standardised(X, weight)
+    Z = standardized(X, weight)
     transform = PowerTransform.fit(torch.from_numpy(Z), torch.from_numpy(weight))
-    found = np.full((len(candidates), len(X), len(np.unique(y))), np.nan)
+    result = np.full((len(candidates), len(X), len(np.unique(y))), np.nan)
     for (m, candidate), (train, valid) in itertools.product(enumerate(candidates), pairs):
         density = clone(candidate)
         if isinstance(density, PowerTransformedDensity):
             density.set_params(transform=transform)
-        found[m, valid] = density.fit(Z[train], y[train], weight[train]).log_prob(Z[valid])
-    return found
+        result[m, valid] = density.fit(Z[train], y[train], weight[train]).log_prob(Z[valid])
+    return result
 
 
 # The stack.
@@ -94,7 +94,7 @@ def test_the_stack_mixes_the_posteriors_of_its_members(seed: int, standardize: b
     weights, heat = rng.dirichlet(np.ones(3)), rng.uniform(0.5, 4, 3)
     members = [DiscriminantDensity(), KernelDensity(0.5), PowerTransformedDensity(DiscriminantDensity(0.5))]
     stack = WeightedDensities(members, weights, heat, standardize=standardize).fit(X, y)
-    Z = standardised(X, np.ones(len(X))) if standardize else X
+    Z = standardized(X, np.ones(len(X))) if standardize else X
     each = np.stack([clone(member).fit(Z, y).log_prob(Z) for member in members])
     prior = np.bincount(y) / len(y)
     expected = np.tensordot(weights, softmax(each / heat[:, None, None] + np.log(prior), axis=2), 1)
@@ -106,7 +106,7 @@ def test_the_stack_mixes_the_posteriors_of_its_members(seed: int, standardize: b
 
 
 class Untouchable(ClassDensity):
-    """A member that must not be asked."""
+    """A member that must not be queries."""
 
     def _fit(self, X: torch.Tensor, index: torch.Tensor, weight: torch.Tensor) -> None:
         raise AssertionError
@@ -115,7 +115,7 @@ class Untouchable(ClassDensity):
         raise AssertionError
 
 
-def test_a_member_of_weight_zero_is_left_alone_and_far_points_have_the_prior() -> None:
+def test_members_of_weight_zero_are_not_fitted() -> None:
     X, y = data()
     stack = WeightedDensities([GaussianDensity(), Untouchable()], [2.0, 0.0], [1.0, 1.0]).fit(X, y)
     np.testing.assert_allclose(posterior(stack, X), posterior(GaussianDensity().fit(X, y), X), rtol=1e-9)
@@ -128,7 +128,7 @@ def test_a_member_of_weight_zero_is_left_alone_and_far_points_have_the_prior() -
     "weights, heat, match",
     [([1.0], [1.0, 1.0], "expected"), ([1.0, 1.0], [1.0], "one for each member"), ([1, 1], [1, 0], "temperature=0")],
 )
-def test_a_stack_that_makes_no_sense_is_told_so(weights: Any, heat: Any, match: str) -> None:
+def test_bad_weights_and_temperatures_raise(weights: Any, heat: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         WeightedDensities([GaussianDensity(), KernelDensity()], weights, heat).fit(*data())
 
@@ -136,7 +136,7 @@ def test_a_stack_that_makes_no_sense_is_told_so(weights: Any, heat: Any, match: 
 # Temperatures and weights.
 
 
-def test_the_temperature_is_the_best_of_the_grid_and_softens_what_is_too_sure() -> None:
+def test_the_temperature_minimizes_log_loss_on_the_grid() -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(1, 400, 3)) * 2
     labels = np.array([rng.choice(3, p=p) for p in softmax(scores[0], axis=1)])
@@ -166,7 +166,7 @@ def test_stacking_is_not_worse_than_the_best_candidate(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6), least=st.sampled_from([0.0, 0.02, 0.15]))
-def test_weighing_stacks_the_candidates_each_at_its_best_temperature(seed: int, least: float) -> None:
+def test_fit_stacking_uses_the_best_temperatures(seed: int, least: float) -> None:
     rng = np.random.default_rng(seed)
     weight = torch.from_numpy(rng.uniform(0.2, 2, 50))
     truth = torch.from_numpy(-rng.exponential(size=(len(TEMPERATURES), 6, 50)))
@@ -176,7 +176,7 @@ def test_weighing_stacks_the_candidates_each_at_its_best_temperature(seed: int, 
 
 
 @pytest.mark.parametrize("row", [[torch.nan, 0.0], [torch.inf, 0.0], [torch.inf, torch.inf]])
-def test_where_a_candidate_gives_no_number_it_is_the_worst_that_counts_not_the_prior(row: list[float]) -> None:
+def test_undefined_densities_count_as_the_lower_bound(row: list[float]) -> None:
     given = torch.tensor([[[0.0, 0.0], row, [-torch.inf, -torch.inf]]], dtype=torch.float64)
     prior = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
     for c in (0, 1):
@@ -214,7 +214,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
         np.testing.assert_allclose(model.held_out_[rows], expected, rtol=1e-6, atol=1e-8)
 
 
-def test_the_choice_is_held_out_too() -> None:
+def test_fold_choices_ignore_the_labels_of_their_fold() -> None:
     """The labels of a fold have no say in the temperatures and weights by which it is judged."""
     X, y = data(10)
     rows = np.arange(len(X))
@@ -240,7 +240,7 @@ def test_the_default_batch_equals_the_slow_loop() -> None:
         assert row["accuracy"] == pytest.approx((lp.argmax(1) == y).mean())
 
 
-def test_the_report_says_what_was_chosen() -> None:
+def test_the_report_describes_the_choice() -> None:
     X, y = data(3)
     model = StackedDensity(FEW).fit(X, y)
     report = model.report_
@@ -258,7 +258,7 @@ def test_the_report_says_what_was_chosen() -> None:
     assert len(model.members_) == len(model.weights_) == len(model.temperatures_) == len(model.names_)
 
 
-def test_select_keeps_the_single_best() -> None:
+def test_select_chooses_the_single_best() -> None:
     X, y = data(4)
     model = StackedDensity(FEW, method="select").fit(X, y)
     best = min(model.report_["candidates"], key=lambda row: row["log_loss"])
@@ -267,7 +267,7 @@ def test_select_keeps_the_single_best() -> None:
     assert model.report_["log_loss"] >= best["log_loss"] - 1e-9
 
 
-def test_frozen_is_the_same_stack_for_other_rows() -> None:
+def test_unfitted_stack_can_be_fitted_to_other_rows() -> None:
     X, y = data(5)
     model = StackedDensity(FEW).fit(X, y)
     frozen = model.unfitted_stack()
@@ -280,9 +280,7 @@ def test_frozen_is_the_same_stack_for_other_rows() -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_over_folds_the_stack_of_all_rows_is_fitted_once_and_each_fold_has_its_choice(
-    order: Any, weighted: bool
-) -> None:
+def test_prepare_for_cv_returns_the_choice_of_each_fold(order: Any, weighted: bool) -> None:
     """The whole is, bit by bit, the frozen stack fitted to the same rows, in whatever order they lie in memory."""
     X, y = data(5)
     X, weight = np.array(X, order=order), np.arange(1.0, 121.0) if weighted else None
@@ -305,7 +303,7 @@ def test_over_folds_the_stack_of_all_rows_is_fitted_once_and_each_fold_has_its_c
 
 
 @pytest.mark.parametrize("density", [GaussianDensity(), StackedDensity(FEW, cross_fit=True), KernelDensity()], ids=repr)
-def test_other_densities_need_nothing_of_the_folds(density: ClassDensity) -> None:
+def test_prepare_for_cv_of_other_densities_ignores_the_folds(density: ClassDensity) -> None:
     def never() -> Any:
         raise AssertionError
 
@@ -319,7 +317,7 @@ def test_other_densities_need_nothing_of_the_folds(density: ClassDensity) -> Non
         np.testing.assert_array_equal(fitted.log_prob(X), clone(density).fit(X, y).log_prob(X))
 
 
-def test_a_label_model_says_what_is_special_about_it() -> None:
+def test_properties_of_the_stacked_density() -> None:
     X, y = data()
     for density in (StackedDensity(), PowerTransformedDensity(StackedDensity())):
         assert not density.supports_latent_space
@@ -337,7 +335,7 @@ def test_a_label_model_says_what_is_special_about_it() -> None:
         assert not fitted.cross_fitted
 
 
-def test_the_densities_of_a_family_share_work_and_no_others() -> None:
+def test_cv_families() -> None:
     same = [
         (DiscriminantDensity(), DiscriminantDensity(0.3, 0.1, "diagonal")),
         (KernelDensity(0.3), KernelDensity(0.8)),
@@ -362,7 +360,7 @@ def test_the_densities_of_a_family_share_work_and_no_others() -> None:
         assert density.cv_family is None
 
 
-def test_densities_that_share_nothing_are_held_out_one_by_one() -> None:
+def test_densities_without_a_family_are_cross_validated_alone() -> None:
     X, y = data(18)
     alone: list[ClassDensity] = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), GaussianDensity()]
     model = StackedDensity(alone, cv=3).fit(X, y)
@@ -399,7 +397,7 @@ def test_integer_weights_equal_repetitions_of_the_gaussians() -> None:
 
 
 @pytest.mark.parametrize("counts", [(30, 1), (30, 2), (20, 20, 1), (1, 1, 1), (40, 3), (1,), (30,)])
-def test_tiny_classes_work_and_the_search_is_silent(counts: tuple[int, ...]) -> None:
+def test_tiny_classes_work_without_warnings_of_members(counts: tuple[int, ...]) -> None:
     y = np.repeat(np.arange(len(counts)), counts)
     X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
     with warnings.catch_warnings(record=True) as caught:
@@ -411,7 +409,7 @@ def test_tiny_classes_work_and_the_search_is_silent(counts: tuple[int, ...]) -> 
     assert np.isfinite(model.log_prob_of_pairs(X, np.arange(len(X)), np.arange(len(X))[::-1])).all()
 
 
-def test_one_labelled_row_does_not_speak_for_its_own_mixed_points() -> None:
+def test_cross_fitting_excludes_the_folds_of_both_parents() -> None:
     """Cross-fitting: a row of a parent's fold may be moved without any effect on the label; others may not."""
     X, y = data(8)
     one = [DiscriminantDensity(0.3, 0.3)]
@@ -433,25 +431,25 @@ def test_one_labelled_row_does_not_speak_for_its_own_mixed_points() -> None:
     assert (gap[~blind] > 0).all()
 
 
-def test_pairs_are_answered_by_the_stack_without_their_folds_whatever_the_array() -> None:
+def test_log_prob_of_pairs_equals_a_stack_without_their_folds() -> None:
     X, y = data(9)
     model = StackedDensity(FEW, cross_fit=True).fit(X, y)
     rows, partners = np.array([0, 5, 7]), np.array([3, 5, 1])
     points = 0.5 * (X[rows] + X[partners])
-    found = model.log_prob_of_pairs(points, rows, partners)
+    result = model.log_prob_of_pairs(points, rows, partners)
     for i in range(3):
         kept = ~np.isin(model.fold_, model.fold_[[rows[i], partners[i]]])
         expected = posterior(model.unfitted_stack().fit(X[kept], y[kept]), points[i : i + 1])
-        got = log_softmax(found[i : i + 1] + np.log(model.class_prior_), axis=1)
+        got = log_softmax(result[i : i + 1] + np.log(model.class_prior_), axis=1)
         np.testing.assert_allclose(got, expected, rtol=1e-8)
     torched = model.log_prob_of_pairs(torch.from_numpy(points), torch.from_numpy(rows), torch.from_numpy(partners))
     assert isinstance(torched, torch.Tensor)
-    np.testing.assert_array_equal(torched.numpy(), found)
+    np.testing.assert_array_equal(torched.numpy(), result)
     plain = StackedDensity(FEW).fit(X, y)
     np.testing.assert_array_equal(plain.log_prob_of_pairs(points, rows, partners), plain.log_prob(points))
 
 
-def test_names_and_mistakes() -> None:
+def test_names_and_bad_parameters() -> None:
     X, y = data()
     assert list(named_densities("stacked")) == ["stacked"]
     assert isinstance(named_densities("stacked")["stacked"], StackedDensity)
@@ -487,7 +485,7 @@ def test_names_and_mistakes() -> None:
             StackedDensity(bad).fit(X, y)
 
 
-def test_a_splitter_of_scikit_learn_cuts_the_folds() -> None:
+def test_cv_accepts_a_splitter() -> None:
     X, y = data(11)
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
     one = StackedDensity(FEW, cv=splitter).fit(X, y)
@@ -495,7 +493,7 @@ def test_a_splitter_of_scikit_learn_cuts_the_folds() -> None:
     np.testing.assert_array_equal(one.held_out_, other.held_out_)
 
 
-def test_ties_keep_no_more_than_six() -> None:
+def test_at_most_six_members_have_a_weight() -> None:
     weights = stacking_weights(torch.zeros(40, 9, dtype=torch.float64), torch.ones(9, dtype=torch.float64))
     assert int((weights > 0).sum()) == 6
     assert float(weights.sum()) == pytest.approx(1.0)
@@ -510,7 +508,7 @@ def test_a_row_that_stays_in_training_is_not_held_out() -> None:
     assert model.report_["accuracy"] < 0.8
 
 
-def test_a_candidate_without_numbers_gets_no_weight() -> None:
+def test_an_undefined_candidate_gets_no_weight() -> None:
     class Broken(ClassDensity):
         def _fit(self, X: torch.Tensor, index: torch.Tensor, weight: torch.Tensor) -> None:
             pass
@@ -523,7 +521,7 @@ def test_a_candidate_without_numbers_gets_no_weight() -> None:
     assert model.names_ == ["DiscriminantDensity()"]
 
 
-def test_fits_in_threads_leave_the_warnings_of_others_alone() -> None:
+def test_fits_in_threads_do_not_change_warning_filters() -> None:
     X, y = data(13)
     before = list(warnings.filters)
     with ThreadPoolExecutor(3) as pool:
@@ -531,7 +529,7 @@ def test_fits_in_threads_leave_the_warnings_of_others_alone() -> None:
     assert list(warnings.filters) == before
 
 
-def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_sizes_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for few numbers at once, the folds and settings are worked on in parts."""
     X, y = data(14, k=3)
     whole = StackedDensity(cv=4).fit(X, y)
@@ -541,7 +539,7 @@ def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)
 
 
-def test_many_features_leave_some_kinds_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_features_exclude_slow_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.densities.candidates.MAX_MIXTURE_FEATURES", 2)
     with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
         assert len(StackedDensity(cv=2).fit(*data(15)).report_["candidates"]) == 44
@@ -566,7 +564,7 @@ def test_wide_tables_exclude_full_covariances(n: int, most: int) -> None:
         assert list(affordable_candidates(candidates, n, most + 1)) == ["shared", "sphere", "gaussian"]
 
 
-def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tables_are_searched_on_subsamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no cliff: kernels stay, every candidate is in the report, and the members are fitted to all rows."""
     X, y = data(15, n=300, k=3)
     whole = StackedDensity(FEW, cv=3).fit(X, y)
@@ -591,7 +589,7 @@ def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch:
             assert row == named[row["name"]]
 
 
-def test_very_many_rows_are_told_and_members_are_fitted_to_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_are_fitted_to_a_subsample_of_very_large_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(19, n=200)
     monkeypatch.setattr("genlabel.densities.stacked.MAX_FIT_ROWS", 150)
     with pytest.warns(DensityWarning, match="200 rows; its members are fitted to 150 of them"):
@@ -603,7 +601,7 @@ def test_very_many_rows_are_told_and_members_are_fitted_to_some_of_them(monkeypa
     np.testing.assert_allclose(model.stack_.class_prior_, np.bincount(y) / 200)
 
 
-def test_a_rare_class_is_among_the_rows_that_judge() -> None:
+def test_stratified_order_includes_rare_classes() -> None:
     y = np.repeat([0, 1, 2, 3], [5000, 800, 25, 3])
     order = stratified_order(y)
     np.testing.assert_array_equal(np.sort(order), np.arange(len(y)))
@@ -614,7 +612,7 @@ def test_a_rare_class_is_among_the_rows_that_judge() -> None:
         assert counts[0] / counts[1] == pytest.approx(5000 / 800, rel=0.1)
 
 
-def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
+def test_held_out_mixtures_of_classes_of_different_size() -> None:
     rng = np.random.default_rng(17)
     y = np.repeat([0, 1, 2, 3], [60, 12, 30, 25])
     X = rng.normal(size=(127, 3)) + y[:, None]
@@ -627,7 +625,7 @@ def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
         assert row["log_loss"] == pytest.approx(-lp[np.arange(127), y].mean(), rel=1e-6)
 
 
-def test_a_refit_forgets_the_pairs_of_the_old_rows() -> None:
+def test_a_refit_replaces_the_pairs() -> None:
     X, y = data(16)
     model = StackedDensity(FEW[:2], cross_fit=True).fit(X, y)
     assert model.cross_fitted

@@ -294,7 +294,7 @@ PARAMETERS = [
         MixupClassifier().set_params(search__cv=[(np.arange(10, 150), np.array([0, 999]))]),
         "cv names row 999, but X has rows 0 to 149",
     ),
-    (MixupClassifier().set_params(search__cv=[(np.arange(150), np.array([], dtype=int))]), "holds out no point"),
+    (MixupClassifier().set_params(search__cv=[(np.arange(150), np.array([], dtype=int))]), "holds out no row"),
     (MixupClassifier().set_params(search__cv=GroupKFold(3)), "could not split the rows: .*groups"),
     (MixupClassifier("mlp", mixer="manifold", exclude_intrusion=True), "mixes hidden layers"),
     (MixupClassifier("mlp", mixer="manifold", labeler=GenLabel(GaussianDensity())), "mixes hidden layers"),

@@ -19,7 +19,7 @@ import genlabel.model_selection.refit
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, GridSearch, LinearLabel, Mixup, MixupClassifier
 from genlabel._progress import LambdaCallback, use_callback
 from genlabel._splits import stratified_folds_rare
-from genlabel.metrics import score, shares_log_loss
+from genlabel.metrics import prior_log_loss, score
 from genlabel.model_selection.halving import halving_schedule
 from genlabel.model_selection.pooling import (
     EQUAL_WEIGHTS,
@@ -428,4 +428,4 @@ def test_no_accidents(case: str, name: str) -> None:
     train, y, test, truth = CASES[case]
     made = {"default": GenLabelClassifier(), "mixup": MixupClassifier(), "vanilla": MixupClassifier(mixer=None)}
     model = made[name].set_params(random_state=0).fit(train, y)
-    assert score(model, test, truth)["log_loss"] <= 1.1 * shares_log_loss(y, truth)
+    assert score(model, test, truth)["log_loss"] <= 1.1 * prior_log_loss(y, truth)

@@ -40,7 +40,7 @@ def test_the_last_look_of_all_rows_is_what_a_fit_comes_to(name: str) -> None:
     for key, value in paths.params[chosen].items():
         assert fitted.best_params_[key] is value or fitted.best_params_[key] == value
     attack = None if isinstance(model.search.scoring, str) else model.search.scoring
-    measured = fitted.score(*TEST) if attack is None else robust_accuracy(fitted, *TEST, attack).accuracy / 100
+    measured = fitted.score(*TEST) if attack is None else robust_accuracy(fitted, *TEST, attack).accuracy
     assert paths.whole[-1, chosen, 0] == pytest.approx(measured)
     assert fitted.best_score_ == pytest.approx(paths.valid[-1, :, chosen, 0].mean())
     assert paths.epochs == ([5, 8] if attack is not None else list(range(1, 9)))
@@ -55,7 +55,7 @@ def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
     chosen = first_best(at_best.mean(0))
     kept = clone(model).set_params(search__restore_best=True).fit(*TRAIN)
     attack = None if isinstance(model.search.scoring, str) else model.search.scoring
-    measured = kept.score(*TEST) if attack is None else robust_accuracy(kept, *TEST, attack).accuracy / 100
+    measured = kept.score(*TEST) if attack is None else robust_accuracy(kept, *TEST, attack).accuracy
     assert measured == pytest.approx(paths.apart[best[0, chosen], chosen, 0])
     assert kept.n_iter_ == paths.epochs[best[0, chosen]]
     assert kept.best_score_ == pytest.approx(at_best[:, chosen, 0].mean())

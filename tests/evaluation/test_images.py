@@ -331,8 +331,8 @@ def test_the_command_prints_what_the_library_measures(here: Path) -> None:
     assert result.exit_code == 0, result.output
     trained = train_images(DIGITS, epochs=2, device="cpu")
     assert f"last epoch (2): test accuracy {100 * trained.test.accuracy:.2f} %" in result.stdout
-    assert f"best held-out epoch ({trained.best_epoch}): test accuracy" in result.stdout
-    assert re.search(r"epoch 2 of 2: loss [\d.]+, held-out accuracy [\d.]+ %, [\d,]+ images a second", result.stderr)
+    assert f"best validation epoch ({trained.best_epoch}): test accuracy" in result.stdout
+    assert re.search(r"epoch 2 of 2: loss [\d.]+, validation accuracy [\d.]+ %, [\d,]+ images/s", result.stderr)
     folder = here / "build" / "images" / "digits" / "genlabel"
     history = pd.read_csv(folder / "history.csv")
     assert history["epoch"].tolist() == [1, 2]
@@ -347,7 +347,7 @@ def test_a_run_is_not_lost_by_mistake_and_goes_on(here: Path) -> None:
     first = invoke("digits", *FAST_WORDS, "--output", "out")
     again = invoke("digits", *FAST_WORDS, "--output", "out")
     assert again.exit_code == 2
-    assert "go on from it with --resume, begin again with --restart" in again.stderr
+    assert "continue it with --resume, delete it with --restart" in again.stderr
     resumed = invoke("digits", *FAST_WORDS, "--output", "out", "--resume")
     fresh = invoke("digits", *FAST_WORDS, "--output", "out", "--restart")
     scores = [re.findall(r"epoch \(\d\): .*", run.stdout) for run in (first, resumed, fresh)]
@@ -421,7 +421,7 @@ def test_an_interrupt_says_what_is_kept(here: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("genlabel.evaluation.images.train_images", interrupt)
     result = invoke("digits", *FAST_WORDS, "--output", "out")
     assert result.exit_code == 130
-    assert "interrupted; epochs that ended are kept in out, --resume goes on" in result.stderr
+    assert "interrupted; finished epochs are in out" in result.stderr
 
 
 def train_as_one_of_two(rank: int) -> dict[str, Any]:

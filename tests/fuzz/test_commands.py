@@ -29,7 +29,7 @@ def settled(result: Any, *also: int) -> bool:
     if result.exit_code == 2:
         lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
         assert len(lines) == 1, result.stderr
-        assert "fault of genlabel" not in lines[0]
+        assert "bug of genlabel" not in lines[0]
     return result.exit_code == 0
 
 
@@ -95,7 +95,7 @@ def test_a_diagnosis_of_any_file_is_whole(files: Any, by_machine: Any) -> None:
     def check(drawn: tuple[Any, Path]) -> None:
         table, path = drawn
         if write(table, path):
-            result = invoke("diagnose", path, "--target", "label", "--folds", "2", "--json")
+            result = invoke("diagnose", path, "--target", "label", "--cv", "2", "--json")
             assert not settled(result) or json.loads(result.stdout)["diagnosis"]["verdict"]
 
     by_machine(files(".csv"), check, 50, share=0.25)
@@ -105,7 +105,7 @@ def test_a_comparison_on_any_file_is_whole(files: Any, by_machine: Any) -> None:
     def check(drawn: tuple[Any, Path]) -> None:
         table, path = drawn
         if write(table, path):
-            words = ("compare", path, "--target", "label", "--repeats", "1", "--density", "gaussian", "--jobs", "1")
+            words = ("compare", path, "--target", "label", "--n-splits", "1", "--density", "gaussian", "--jobs", "1")
             result = invoke(*words, *CHEAP, "--json", "--restart", "--records", "r.sqlite", "--output", "c.png")
             assert not settled(result, 1) or json.loads(result.stdout)
 

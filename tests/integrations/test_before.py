@@ -149,9 +149,9 @@ def test_what_cannot_be_done_before_the_network_is_refused(make_network: Make, d
         )
     with pytest.raises(ValueError, match="mixes inside a network"):
         GenLabelMixup(num_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "layer1"))
-    with pytest.raises(ValueError, match="lost with it"):
+    with pytest.raises(ValueError, match="learns"):
         MixCollate(GenLabelMixup(network, num_classes=10))
-    with pytest.raises(TypeError, match="mixup is a Mixup; give GenLabelMixup"):
+    with pytest.raises(TypeError, match="mixup is a Mixup"):
         MixCollate(Mixup())  # type: ignore[arg-type]
     density = GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
     with pytest.raises(ValueError, match="warmup_steps=5"):

@@ -144,7 +144,7 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert code == 0, text
     html = page.read_text()
     assert "table4" in html
-    assert f"{before['accuracy'].iloc[0]:.2f}" in html
+    assert f"{100 * before['accuracy'].iloc[0]:.2f}" in html
     assert json.loads((exports / "logistic.json").read_text())
     again = read_records(exports, PAPER_SCHEMA)
     assert sorted(again["id"]) == sorted(before["id"])
@@ -156,7 +156,7 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     code, again_shown = run(*words)
     assert code == 0
     assert LEFT_OUT + "2." in again_shown.replace("\n", " ")
-    assert f"{before['accuracy'].iloc[0]:.2f}" in again_shown
+    assert f"{100 * before['accuracy'].iloc[0]:.2f}" in again_shown
     before = read_records(store, PAPER_SCHEMA)
 
     code, text = run("reproduce", "table4", "--report-only", "--report", store, "--records", store)
@@ -180,12 +180,12 @@ def save(path: Path, accuracies: dict[Cell, float], made: str | None = None) -> 
 def test_outdated_records_are_left_out_and_counted(tmp_path: Path) -> None:
     store, page = tmp_path / "records.sqlite", tmp_path / "page.html"
     words = ("reproduce", "table4", "--report-only", "--report", page, "--records", store)
-    save(store, {Cell("logistic", "817", "vanilla", 0, seed): 71.23 for seed in range(2)})
+    save(store, {Cell("logistic", "817", "vanilla", 0, seed): 0.7123 for seed in range(2)})
     assert "left out" not in text_of(run(*words))
     assert "left out" not in page.read_text()
     gone = [Cell("logistic", "817", "magic", 0, 0), Cell("synthetic", "spiral", "vanilla", 0, 0)]
     gone += [Cell("logistic", "817", "vanilla", 0, 0, alpha=7.0), Cell("old", "817", "vanilla", 0, 0)]
-    save(store, {Cell("logistic", "817", "vanilla", 0, 2): 11.23} | dict.fromkeys(gone, 11.23), "old")
+    save(store, {Cell("logistic", "817", "vanilla", 0, 2): 0.1123} | dict.fromkeys(gone, 0.1123), "old")
     code, text = run(*words, "--export", tmp_path / "all")
     assert code == 0, text
     for output in (text.replace("\n", " "), page.read_text()):

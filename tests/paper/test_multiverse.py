@@ -15,7 +15,7 @@ from genlabel.evaluation.records import read_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_agreement, printed_tables
 from genlabel_paper.report.results import Rendering
 from genlabel_paper.report.universes import MeanSpread, ReadingScores, Universe, nearness, true_statements, universes
-from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, join_reading, split_reading
+from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, in_percent, join_reading, split_reading
 from genlabel_paper.runs.data import load_split
 from genlabel_paper.runs.learning_curves import LearningCurves
 from genlabel_paper.runs.multiverse import BASES, apply_selection_rules
@@ -33,7 +33,7 @@ TABLES = {table.id: table for table in printed_tables()}
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    found = read_records(RECORDS, PAPER_SCHEMA)
+    found = in_percent(read_records(RECORDS, PAPER_SCHEMA))
     return found[found["setting"].isin([*BASES]) | found["setting"].str.contains("@")]
 
 

@@ -17,7 +17,7 @@ from genlabel_paper.report.experiment import select_records
 from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.results import Rendering
 from genlabel_paper.report.win_rates import TIE_WIDTH, paired_gains, well_fitted_datasets
-from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
+from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell, in_percent
 from genlabel_paper.runs.manifest import manifest, study_datasets
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.schedules import SCHEDULES
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source t
 
 @pytest.fixture(scope="module")
 def every() -> pd.DataFrame:
-    return read_records(RECORDS, PAPER_SCHEMA)
+    return in_percent(read_records(RECORDS, PAPER_SCHEMA))
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_the_page_tells_how_many_values_agree(shown: dict[str, Rendering], page:
 @pytest.mark.parametrize("rival", ["vanilla", "adamixup", "mixup", "mixup-exclude-mi", "generative-gm"])
 def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame, page: str) -> None:
     sets = [name for name in well_fitted_datasets(records) if name in study_datasets()]
-    assert f"passes {len(sets)} of our {len(study_datasets())} sets" in page
+    assert f"passes {len(sets)} of our {len(study_datasets())} datasets" in page
     higher, _, lower = count_wins(
         paired_gains(select_records(records, "logistic"), "genlabel-cv", rival, sets), TIE_WIDTH
     ).percent

@@ -33,10 +33,8 @@ from genlabel.densities import (
     fixed_gaussians,
 )
 from genlabel.estimators import Typicality
-from genlabel.persistence.allowed_classes import KNOWN, class_named
-from genlabel.persistence.deserializer import Reader
-from genlabel.persistence.preprocessing import PersistenceError
-from genlabel.persistence.serializer import Writer
+from genlabel.persistence.classes import CLASSES, PersistenceError, class_by_name
+from genlabel.persistence.codec import Decoder, Encoder
 from genlabel.training.networks import MLP, Ensemble
 
 QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 3, "random_state": 0}
@@ -47,7 +45,7 @@ DENSITIES: list[ClassDensity] = [
     KernelDensity(0.5, covariance="shared", leave_one_out=True),
     DiscriminantDensity(0.5, 0.3, "diagonal"),
     MixtureDensity(2),
-    ForestDensity(8, min_leaf=3, random_state=3),
+    ForestDensity(8, min_samples_leaf=3, random_state=3),
     PowerTransformedDensity(MixtureDensity(2, "diagonal")),
     WeightedDensities(
         [PowerTransformedDensity(KernelDensity(0.5)), DiscriminantDensity()], [0.3, 0.7], [1.0, 2.0], standardize=True
@@ -71,10 +69,10 @@ def sample(n: int = 90, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 def through_files(value: Any) -> Any:
     """What comes back of a value when it has been JSON, and arrays in memory of their own."""
-    writer = Writer()
-    tree = writer.write(value, "value")
-    objects, tree = json.loads(json.dumps([writer.objects, tree], allow_nan=False))
-    return Reader(objects, {name: array.copy() for name, array in writer.arrays.items()}).read(tree)
+    encoder = Encoder()
+    tree = encoder.encode(value, "value")
+    objects, tree = json.loads(json.dumps([encoder.objects, tree], allow_nan=False))
+    return Decoder(objects, {name: array.copy() for name, array in encoder.arrays.items()}).decode(tree)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -217,7 +215,7 @@ class FlatDensity(PerClassDensity):
 )  # fmt: skip
 def test_what_is_not_plain_is_refused_with_its_place(value: Any) -> None:
     with pytest.raises(PersistenceError, match=r"^model\.1 is "):
-        Writer().write([0, value], "model")
+        Encoder().encode([0, value], "model")
 
 
 def test_the_search_of_a_label_model_may_be_forgotten_but_not_its_members() -> None:
@@ -228,14 +226,14 @@ def test_the_search_of_a_label_model_may_be_forgotten_but_not_its_members() -> N
     assert again.candidates == "default"
     assert not hasattr(again, "candidates_")
     with pytest.raises(PersistenceError, match="FlatDensity"):
-        Writer().write(StackedDensity([FlatDensity()]).fit(X, y), "model")
+        Encoder().encode(StackedDensity([FlatDensity()]).fit(X, y), "model")
 
 
 def test_the_list_of_known_classes_has_every_density_there_is() -> None:
     public = {getattr(genlabel.densities, name) for name in genlabel.densities.__all__}
     final = {one for one in public if isinstance(one, type) and issubclass(one, ClassDensity)}
     final -= {ClassDensity, PerClassDensity, NeuralDensity}
-    assert final <= {class_named(name) for name in KNOWN}
+    assert final <= {class_by_name(name) for names in CLASSES.values() for name in names}
 
 
 BAD_TREES: dict[str, tuple[list[Any], Any]] = {
@@ -248,7 +246,7 @@ BAD_TREES: dict[str, tuple[list[Any], Any]] = {
     "a property": ([{"class": "GaussianDensity", "state": {"means_": 1}}], 0),
     "a folder of pickles": ([{"class": "Pipeline", "state": {"steps": [], "memory": "/tmp"}}], 0),
     "a class without its parameters": ([{"class": "LatentDensity", "state": {}}], 0),
-    "a tuple of other fields": ([{"class": "Warp", "state": {"lam": 1}}], 0),
+    "a tuple of other fields": ([{"class": "PowerTransform", "state": {"lam": 1}}], 0),
     "weights of other shapes": ([{"class": "MLP", "state": {"sizes": [9, 9], "weights": []}}], 0),
     "a dtype of objects": ([], {"is": "number", "dtype": "object", "value": 1}),
     "texts of any size": ([], {"is": "values", "dtype": "str99999999999", "shape": [1], "items": ["a"]}),
@@ -259,10 +257,10 @@ BAD_TREES: dict[str, tuple[list[Any], Any]] = {
 def test_a_forged_tree_is_refused(name: str) -> None:
     objects, tree = BAD_TREES[name]
     with pytest.raises(ValueError, match=r"it names|it has|its "):
-        Reader(objects, {}).read(tree)
+        Decoder(objects, {}).decode(tree)
 
 
 def test_an_object_refers_to_earlier_ones_only() -> None:
     objects = [{"class": "LinearLabel", "state": {"classes_": {"is": "object", "number": 0}}}]
     with pytest.raises(IndexError):
-        Reader(objects, {})
+        Decoder(objects, {})

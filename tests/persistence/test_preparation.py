@@ -11,7 +11,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from genlabel.data.tables import table_pipeline
-from genlabel.persistence.preprocessing import PersistenceError, plain_preparation, prepare_again
+from genlabel.persistence.classes import PersistenceError
+from genlabel.persistence.object_state import build_preprocessing, preprocessing_state
 
 
 def fitted(X: pd.DataFrame) -> ColumnTransformer:
@@ -19,7 +20,7 @@ def fitted(X: pd.DataFrame) -> ColumnTransformer:
 
 
 def again(columns: ColumnTransformer) -> ColumnTransformer:
-    return prepare_again(json.loads(json.dumps(plain_preparation(columns))))
+    return build_preprocessing(json.loads(json.dumps(preprocessing_state(columns))))
 
 
 NUMBERS = st.none() | st.floats(-1e300, 1e300) | st.integers(-5, 5)
@@ -73,7 +74,7 @@ def test_other_preparations_are_refused() -> None:
         fitted(X).set_params(text__onehotencoder__min_frequency=2),
     ]
     for columns in foreign:
-        with pytest.raises(PersistenceError, match="is none of genlabel"):
-            plain_preparation(columns.fit(X))
+        with pytest.raises(PersistenceError, match="table_pipeline"):
+            preprocessing_state(columns.fit(X))
     with pytest.raises(PersistenceError, match="no names; fit with"):
-        plain_preparation(fitted(X.set_axis([0, 1], axis=1)))
+        preprocessing_state(fitted(X.set_axis([0, 1], axis=1)))

@@ -32,7 +32,7 @@ def results(
         {
             "method": name,
             "split": split,
-            "accuracy": min(100.0, 92.0 + m + spread * rng.normal()),
+            "accuracy": min(1.0, (92.0 + m + spread * rng.normal()) / 100),
             "log_loss": losses[m] * (1.0 + 0.05 * spread * rng.random()),
         }
         for split in range(repeats)
@@ -47,7 +47,7 @@ CASES = {
     "fifty splits": results(repeats=50),
     "no spread": results(spread=0.0),
     "losses far apart": results(losses=(0.02, 0.3, 0.25, 3.0, 8.0)),
-    "perfect": results().assign(accuracy=100.0, log_loss=0.0),
+    "perfect": results().assign(accuracy=1.0, log_loss=0.0),
     "one method": results()[lambda frame: frame["method"] == "mixup"],
 }
 each_case = pytest.mark.parametrize("frame", CASES.values(), ids=CASES)
@@ -70,9 +70,10 @@ def test_comparison_draws_every_split(frame: pd.DataFrame) -> None:
     figure = plot_comparison(frame, "title")
     for ax, score in zip(figure.axes, ["accuracy", "log_loss"], strict=True):
         drawn = np.concatenate([np.asarray(dots.get_offsets())[:, 0] for dots in ax.collections])
-        np.testing.assert_allclose(np.sort(drawn), np.sort(frame[score]))
+        scale = 100 if score == "accuracy" else 1
+        np.testing.assert_allclose(np.sort(drawn), scale * np.sort(frame[score]))
         means = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"]
-        np.testing.assert_allclose(means, frame.groupby("method", sort=False)[score].mean())
+        np.testing.assert_allclose(means, scale * frame.groupby("method", sort=False)[score].mean())
         low, high = ax.get_xlim()
         assert low < drawn.min() <= drawn.max() < high
 

@@ -23,7 +23,7 @@ from genlabel.attacks.models import AttackedModel
 
 @dataclass(frozen=True)
 class Robustness:
-    """Result of :func:`robust_accuracy`, in percent of the points; prints as a table."""
+    """Result of :func:`robust_accuracy`, as shares of the points, 0 to 1; prints as a table."""
 
     clean: float
     """Accuracy without an attack."""
@@ -39,7 +39,7 @@ class Robustness:
     def __str__(self) -> str:
         rows = {"clean": self.clean, **self.by_attack} | ({"all": self.accuracy} if len(self.by_attack) > 1 else {})
         width = max(map(len, [*rows, *self.skipped]))
-        lines = [f"{name:<{width}}  {value:5.1f} %" for name, value in rows.items()]
+        lines = [f"{name:<{width}}  {100.0 * value:5.1f} %" for name, value in rows.items()]
         return "\n".join(lines + [f"{name:<{width}}  skipped: {reason}" for name, reason in self.skipped.items()])
 
 
@@ -96,7 +96,7 @@ def robust_accuracy(
     all     81.3 %
     >>> images = np.full((2, 1, 8, 8), 255, dtype=np.uint8)
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    >>> robust_accuracy(network, images, [3, 5], "pgd", eps=0.1).clean <= 50
+    >>> robust_accuracy(network, images, [3, 5], "pgd", eps=0.1).clean <= 0.5
     True
     """
     is_network = isinstance(model, nn.Module)
@@ -124,8 +124,8 @@ def robust_accuracy(
     if not masks:
         raise ValueError(f"no attack ran: {'; '.join(f'{name}: {reason}' for name, reason in skipped.items())}")
     is_robust = np.logical_and.reduce(list(masks.values()))
-    by_attack = {name: 100.0 * float(mask.mean()) for name, mask in masks.items()}
-    return Robustness(100.0 * float(correct.mean()), 100.0 * float(is_robust.mean()), by_attack, skipped, is_robust)
+    by_attack = {name: float(mask.mean()) for name, mask in masks.items()}
+    return Robustness(float(correct.mean()), float(is_robust.mean()), by_attack, skipped, is_robust)
 
 
 @contextmanager

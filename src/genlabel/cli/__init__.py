@@ -1,6 +1,6 @@
-"""The command line: parse, call the library, print. Heavy imports wait until a command runs.
+"""The command line: a module for each command, which parses options, calls the library and prints.
 
-Other packages add commands through the entry points of the group "genlabel.commands".
+Heavy imports wait until a command runs. Other packages add commands by entry points of the group "genlabel.commands".
 """
 
 from __future__ import annotations
@@ -32,12 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(compare)
-app.command()(diagnose)
-app.command()(fit)
-app.command()(predict)
-app.command()(datasets)
-app.command()(train_images)
+for command in (compare, diagnose, fit, predict, datasets, train_images):
+    app.command()(command)
 
 
 def main() -> None:
@@ -45,24 +41,19 @@ def main() -> None:
     add_commands()
     try:
         app(prog_name="genlabel")
-    except OSError as error:
+    except OSError as error:  # the standard output cannot be written: a full disk, for instance
         if "--debug" in sys.argv:
             raise
-        _end_without_output(error)
-
-
-def _end_without_output(error: OSError) -> None:
-    """Say that nothing more can be printed, a full disk behind the standard output, say; what is left of it is lost."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    typer.echo(f"Error: the standard output cannot be written ({error.strerror or error}); make room there", err=True)
-    raise SystemExit(2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        typer.echo(f"Error: the standard output cannot be written ({error.strerror or error}); free its disk", err=True)
+        raise SystemExit(2) from None
 
 
 @cache
 def add_commands() -> None:
-    """Add the commands that other packages offer, once."""
-    for command in entry_points(group="genlabel.commands"):
-        app.command(command.name)(command.load())
+    """Add the commands of other packages, once."""
+    for entry in entry_points(group="genlabel.commands"):
+        app.command(entry.name)(entry.load())
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,40 +1,33 @@
-"""What the commands share: errors in one line, progress with a rate and the time left, checks before the work."""
+"""Parts that commands share: errors in one line, interrupts, checks before the work, exit codes."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from _thread import interrupt_main
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Timer, main_thread
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    pass
+from genlabel.reporting.terminal import print_line as print_line
 
+RESEND_SECONDS = 0.05
+"""Delay until a lost interrupt is sent again."""
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
 
-MOST_WARNINGS = 5
-LATER = 0.05
-"""Seconds until an interrupt that was lost is sent again."""
-WIDTH = 120
-"""Letters of a line of a table where there is no terminal."""
-PICTURES = (".png", ".pdf", ".svg", ".jpg")
-
-Jobs = Annotated[int, typer.Option(help="Processes that train, one thread each; -1 is one for each processor.")]
+Jobs = Annotated[int, typer.Option(help="Number of training processes, one thread each; -1 is one for each processor.")]
 Dask = Annotated[
-    str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers train instead.")
+    str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786, whose workers train instead.")
 ]
 Epochs = Annotated[
-    int | None, typer.Option(min=1, help="Training epochs, at most.", show_default="by the size of the table")
+    int | None, typer.Option(min=1, help="Maximum number of training epochs.", show_default="by the size of the table")
 ]
 NetworkName = Annotated[
     str,
@@ -44,26 +37,26 @@ NetworkName = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Restart = Annotated[bool, typer.Option("--restart", help="Begin again; the records so far are lost.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Start again and delete the previous records.")]
 
 
 def read_network(network: str) -> str | tuple[int, ...]:
-    """Return a named network, or the sizes of "64,128".
+    """Return a named network, or the hidden sizes of "64,128".
 
     >>> read_network("64,128")
     (64, 128)
     """
     if network in ("auto", "logistic", "mlp"):
         return network
-    parts = network.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+    sizes = network.split(",")
+    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
         known = '"auto", "logistic", "mlp" or hidden sizes such as "64,128"'
         raise ValueError(f"network={network!r} is not known; use {known}")
-    return tuple(int(part) for part in parts)
+    return tuple(int(size) for size in sizes)
 
 
 def check_jobs(jobs: int, dask: str | None = None) -> None:
-    """Raise unless so many fits can be done at once, and the scheduler, if one is named, answers."""
+    """Raise unless the number of processes is valid and the Dask scheduler, if there is one, answers."""
     if jobs == 0 or jobs < -1:
         raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
     if dask is not None:
@@ -73,20 +66,20 @@ def check_jobs(jobs: int, dask: str | None = None) -> None:
 
 
 def check_share(test_size: float) -> None:
-    """Raise unless so large a share of the rows can be held out."""
+    """Raise unless the share of the test rows is valid."""
     from genlabel._validation import check_interval
 
     check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
 
 
 def check_picture(name: str, path: Path | None) -> None:
-    """Raise unless the ending of the path, if there is one, is that of a picture we can draw."""
-    if path is not None and path.suffix.lower() not in PICTURES:
-        raise ValueError(f"{name}={str(path)!r} ends in {path.suffix!r}; end it in one of {', '.join(PICTURES)}")
+    """Raise if the suffix of a path is not that of a figure."""
+    if path is not None and path.suffix.lower() not in FIGURE_SUFFIXES:
+        raise ValueError(f"{name}={str(path)!r} ends in {path.suffix!r}; end it in one of {', '.join(FIGURE_SUFFIXES)}")
 
 
 def check_outputs(**paths: Path | None) -> None:
-    """Find out before the work whether its results can be written; the names are those of the options."""
+    """Raise unless files can be written, given by the names of their options; create their folders."""
     for name, path in paths.items():
         if path is None:
             continue
@@ -101,7 +94,7 @@ def check_outputs(**paths: Path | None) -> None:
 
 
 def check_not_overwriting_input(source: str, **paths: Path | None) -> None:
-    """Raise where a result would be written over the table that is read; the names are those of the options."""
+    """Raise if a result, given by the name of its option, would overwrite the table that is read."""
     for name, path in paths.items():
         if path is not None and path.is_file() and Path(source).is_file() and path.samefile(source):
             raise ValueError(f"{name}={str(path)!r} is the table itself, which would be lost; name another file")
@@ -109,60 +102,60 @@ def check_not_overwriting_input(source: str, **paths: Path | None) -> None:
 
 @contextmanager
 def one_line_errors(interrupted: str = "nothing was written", debug: bool | None = None) -> Iterator[None]:
-    """Turn an error about the input into one red line and exit code 2, and a fault of ours into exit code 3.
+    """Turn an error about the input into one red line and exit code 2, a bug of genlabel into exit code 3.
 
     Parameters
     ----------
     interrupted : str
-        Said of an interrupt, which has exit code 130.
+        State after an interrupt, which has exit code 130.
     debug : bool, optional
-        Whether the option --debug is given, which leaves errors alone; None if the command has no such option, which
-        leaves faults alone.
+        Value of the option --debug, which lets errors through; None if the command has no such option, which lets bugs
+        through.
     """
     try:
-        with _no_interrupt_lost():
+        with _resend_lost_interrupts():
             yield
     except KeyboardInterrupt:
-        Console(stderr=True, highlight=False).print(Text(f"interrupted; {interrupted}"), soft_wrap=True)
+        print_line(f"interrupted; {interrupted}", stderr=True)
         raise typer.Exit(130) from None
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
-        known = isinstance(error, ValueError | OSError)
-        if debug or (debug is None and not known):
+        expected = isinstance(error, ValueError | OSError)
+        if debug or (debug is None and not expected):
             raise
-        fault = "" if known else f"{type(error).__name__}: "
-        hint = "" if known else "; this is a fault of genlabel, --debug shows where"
-        message = Text(" ".join(f"Error: {fault}{error}{hint}".split()), style="red")
+        kind = "" if expected else f"{type(error).__name__}: "
+        hint = "" if expected else "; this is a bug of genlabel, --debug shows where"
+        message = Text(" ".join(f"Error: {kind}{error}{hint}".split()), style="red")
         Console(stderr=True, highlight=False).print(message, soft_wrap=True)
-        raise typer.Exit(2 if known else 3) from None
+        raise typer.Exit(2 if expected else 3) from None
 
 
 @contextmanager
-def _no_interrupt_lost() -> Iterator[None]:
-    """Send an interrupt again that came where Python cannot raise it: in a destructor, or as garbage is collected."""
-    before, sent = sys.unraisablehook, list[Timer]()
+def _resend_lost_interrupts() -> Iterator[None]:
+    """Send an interrupt again that arrived in a destructor or a garbage collection, where Python cannot raise it."""
+    previous_hook, timers = sys.unraisablehook, list[Timer]()
 
-    def send_again(lost: sys.UnraisableHookArgs) -> None:
+    def resend(lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            sent.append(Timer(LATER, _interrupt))
-            sent[-1].start()
+            timers.append(Timer(RESEND_SECONDS, _interrupt_main_thread))
+            timers[-1].start()
         else:
-            before(lost)
+            previous_hook(lost)
 
-    sys.unraisablehook = send_again
+    sys.unraisablehook = resend
     try:
         yield
-        if any(timer.is_alive() for timer in sent):
+        if any(timer.is_alive() for timer in timers):
             raise KeyboardInterrupt
     finally:
-        sys.unraisablehook = before
-        for timer in sent:
+        sys.unraisablehook = previous_hook
+        for timer in timers:
             timer.cancel()
 
 
-def _interrupt() -> None:
-    """Interrupt the main thread, which may be waiting."""
+def _interrupt_main_thread() -> None:
+    """Interrupt the main thread, also while it waits."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
     else:
@@ -170,59 +163,14 @@ def _interrupt() -> None:
 
 
 def replace_unencodable_output() -> None:
-    """Let letters that a terminal cannot show be question marks there, not an error at the end of a long run."""
+    """Print question marks for characters that the output cannot encode, instead of failing after a long run."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def plus_minus() -> str:
-    """Return the sign, or what stands for it where the output cannot show it."""
-    try:
-        "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return "+/-"
-    return "±"
-
-
-def print_line(line: str) -> None:
-    """Print a line as it is, however long."""
-    Console(highlight=False).print(Text(line), soft_wrap=True)
-
-
-def print_grid(grid: Table) -> None:
-    """Print a table, as wide as the terminal or, where there is none, as a page."""
-    _paper().print(grid)
-
-
-def has_room(grid: Table) -> bool:
-    """Whether a table fits where `print_grid` prints it, with nothing wrapped or cut off."""
-    console = _paper()
-    return console.measure(grid, options=console.options.update_width(10 * WIDTH)).maximum <= console.width
-
-
-def _paper() -> Console:
-    """What tables are printed on."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
-
-
 def end(failed: int, what: str = "fits") -> None:
-    """Leave with a code that says whether some failed, after a line that counts them."""
+    """Exit with code 1 if some of the work failed, after a line that counts the failures."""
     if failed:
         print_line(f"\nfailed: {failed} of the {what}, see above; the same command tries them again")
         raise typer.Exit(1)
-
-
-def count_messages(heard: Iterable[Mapping[str, int]]) -> list[str]:
-    """Return each warning once, with the number of times it was given, the most frequent first.
-
-    >>> count_messages([{"few rows": 2}, {"few rows": 1, "slow": 1}])
-    ['few rows (3 times)', 'slow']
-    """
-    counts: Counter[str] = Counter()
-    for texts in heard:
-        counts.update(texts)
-    shown = [f"{text} ({times} times)" if times > 1 else text for text, times in counts.most_common(MOST_WARNINGS)]
-    more = len(counts) - len(shown)
-    return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown

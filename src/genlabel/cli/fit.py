@@ -1,4 +1,4 @@
-"""`genlabel fit`: a model of a table, in a folder, with how good it is on rows that it has not seen."""
+"""`genlabel fit`: a model of a table in a folder, with its scores on held-out rows."""
 
 from __future__ import annotations
 
@@ -14,46 +14,40 @@ import typer
 
 from genlabel._progress import use_callback
 from genlabel._progress_display import display_progress
-from genlabel.cli.console import (
-    Debug,
-    Epochs,
-    NetworkName,
-    check_outputs,
-    count_messages,
-    one_line_errors,
-    print_line,
-    read_network,
-)
-from genlabel.cli.table_options import (
+from genlabel.cli.console import Debug, Epochs, NetworkName, check_outputs, one_line_errors, read_network
+from genlabel.cli.options import (
+    AsJson,
     Bins,
-    Classes,
     Drop,
     ForceInclude,
     Groups,
     NaValues,
     ReadOptions,
+    Seed,
     Source,
+    TargetIsCategorical,
     TargetOption,
     Time,
     check_source,
-    describe_table,
     load_source,
     open_source,
-    plain_table,
 )
+from genlabel.reporting.terminal import POOL_WEIGHTS, describe_table, print_line, table_dict, warning_lines
 
 if TYPE_CHECKING:
     from genlabel.data.tables import Table
     from genlabel.evaluation.table_models import FittedTable, HoldoutScores
 
+MAX_CLASSES = 8
+
 
 class Method(StrEnum):
-    """The methods that `--method` names."""
+    """Names of methods; a test compares them with those of `genlabel.evaluation.table_models`."""
 
     genlabel = "genlabel"
     mixup = "mixup"
     vanilla = "vanilla"
-    label_model = "stacked"
+    stacked = "stacked"
 
 
 def fit(
@@ -65,90 +59,81 @@ def fit(
     method: Annotated[
         Method,
         typer.Option(
-            help="genlabel: a network pooled with its stacked density, which mixes only where held-out rows speak "
-            "for it; "
-            "mixup or vanilla: a network with mixup's labels, or without mixing; stacked: class densities alone."
+            help="genlabel: a network pooled with its stacked density, which mixes only where that helps on held-out "
+            "rows; mixup: a network with mixup's labels; vanilla: a network without mixing; stacked: the stacked "
+            "density alone."
         ),
     ] = Method.genlabel,
     network: NetworkName = "mlp",
     epochs: Epochs = None,
     time_limit: Annotated[
-        float | None, typer.Option(min=1.0, metavar="SECONDS", help="Time for training, at most.")
+        float | None, typer.Option(min=1.0, metavar="SECONDS", help="Maximum time for training.")
     ] = None,
     test_size: Annotated[
         float,
-        typer.Option(min=0.0, max=0.9, help="Share of the rows that a first fit does not see; 0 leaves it out."),
+        typer.Option(min=0.0, max=0.9, help="Share of the rows on which a first fit is measured; 0 skips it."),
     ] = 0.2,
     groups: Groups = None,
     time: Time = None,
     drop: Drop = None,
     force_include: ForceInclude = None,
     na_values: NaValues = None,
-    classes: Classes = False,
+    target_is_categorical: TargetIsCategorical = False,
     bins: Bins = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the rows held out, the training, a synthetic table.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the model that is in the folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+    seed: Seed = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the model in the folder.")] = False,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Fit a model to a table and write it into a folder, for `genlabel predict`.
 
-    First it is fitted without some rows and measured on them; the model that is kept is then fitted to all rows. The
-    folder has a model card, README.md. Exit codes: 0 done, 2 something is wrong with the input, 3 a fault of genlabel,
-    130 interrupted.
+    A first fit is measured on held-out rows; the model in the folder is then fitted to all rows. The folder has a model
+    card, README.md. Exit codes: 0 success, 2 invalid input, 3 a bug of genlabel, 130 interrupted.
     """
-    reading = ReadOptions(na_values or (), drop or (), force_include or (), classes, bins, groups, time)
-    with one_line_errors(debug=debug), open_source(source) as place:
+    options = ReadOptions(na_values or (), drop or (), force_include or (), target_is_categorical, bins, groups, time)
+    with one_line_errors(debug=debug), open_source(source) as path:
         hidden = read_network(network)
-        _check_method(method, network, epochs, time_limit)
-        name = check_source(place, target, reading)
+        used = {"network": network != "mlp", "epochs": epochs is not None, "time-limit": time_limit is not None}
+        for option in (name for name, is_used in used.items() if is_used and method is Method.stacked):
+            raise ValueError(f"--{option} is for methods with a network; leave it out, or choose another --method")
+        name = check_source(path, target, options)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
         with display_progress(f"loading {source}"):
-            from genlabel.evaluation import table_models as fitting
+            from genlabel.evaluation import table_models
 
-            table = load_source(place, target, reading, seed)
+            table = load_source(path, target, options, seed)
         if not as_json:
-            _tell_table(table)
-        estimator = fitting.make_classifier(method.value, hidden, epochs or "auto")
-        fitted = fitting.fit_table(
-            table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, stage=_shown
+            _print_table(table)
+        classifier = table_models.make_classifier(method.value, hidden, epochs or "auto")
+        fitted = table_models.fit_table(
+            table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, stage=_stage
         )
-        notes = count_messages([fitted.warnings])
-        settled = f"method {method.value}{_network(method, network)}, seed {seed}"
-        said = [f"{describe_table(table)}; {settled}", _tell_held_out(fitted.held_out), *table.notes, *notes]
-        fitted.save(folder, said)
+        notes = warning_lines([fitted.warnings])
+        with_network = "" if method is Method.stacked else f", network {network}"
+        settings = f"method {method.value}{with_network}, seed {seed}"
+        scores = _holdout_line(fitted.held_out)
+        fitted.save(folder, [f"{describe_table(table)}; {settings}", scores, *table.notes, *notes])
     if as_json:
-        typer.echo(json.dumps(_as_plain(table, fitted, folder, notes), indent=2))
+        typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2))
         return
-    chosen = [f"chosen: {_choice(fitted.chosen)}"] if fitted.chosen else []
-    without = [] if fitted.has_intervals else ["no intervals: this method holds no rows out by itself"]
-    lines = [_tell_held_out(fitted.held_out), *chosen, *without, *(f"note: {text}" for text in notes)]
-    for line in ["", *lines, f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s"]:
+    chosen = [f"chosen: {describe_params(fitted.chosen)}"] if fitted.chosen else []
+    no_intervals = [] if fitted.has_intervals else ["no intervals: this method has no held-out rows of its own"]
+    for line in ["", scores, *chosen, *no_intervals, *(f"note: {note}" for note in notes)]:
         print_line(line)
+    print_line(f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s")
     print_line(f"next: genlabel predict {folder} NEW.csv -o predictions.csv")
 
 
-def _check_method(method: Method, network: str, epochs: int | None, time_limit: float | None) -> None:
-    given = {"network": network != "mlp", "epochs": epochs is not None, "time-limit": time_limit is not None}
-    for option, used in given.items():
-        if used and method is Method.label_model:
-            raise ValueError(f"--{option} is for methods with a network; leave it out, or choose another --method")
-
-
-def _network(method: Method, network: str) -> str:
-    return "" if method is Method.label_model else f", network {network}"
-
-
 def _check_folder(folder: Path, force: bool) -> None:
-    """Raise unless the model can be written, and nothing else is lost by that."""
+    """Raise unless the model can be written without losing anything else."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder for the model")
     if folder.exists() and any(folder.iterdir()):
         from genlabel.persistence.files import is_model
 
         if not is_model(folder):
-            raise ValueError(f"output={str(folder)!r} has files, and none is a model of genlabel; name another folder")
+            raise ValueError(f"output={str(folder)!r} has files that are not a model of genlabel; name another folder")
         if not force:
             raise ValueError(f"output={str(folder)!r} has a model; --force replaces it, or name another folder")
     new = not folder.exists()
@@ -158,69 +143,70 @@ def _check_folder(folder: Path, force: bool) -> None:
 
 
 @contextmanager
-def _shown(name: str) -> Iterator[None]:
-    """A part of the work, shown on the error stream from its begin."""
+def _stage(name: str) -> Iterator[None]:
+    """Display a stage of the work on the error stream."""
     with display_progress(name) as display, use_callback(display):
         yield
 
 
-def _tell_table(table: Table) -> None:
-    """Print what was read, and what was found in it."""
+def _print_table(table: Table) -> None:
+    """Print the size, classes, columns and notes of a table."""
     from genlabel.data.tables import describe_columns
 
     counts = table.y.value_counts()
-    shares = ", ".join(f"{name} {100 * count / len(table.y):.1f} %" for name, count in counts.iloc[:8].items())
-    lines = [
-        describe_table(table),
-        f"classes: {shares}{', ...' * (len(counts) > 8)}",
-        *describe_columns(table.columns, table.X),
-    ]
-    for line in [*lines, *(f"note: {text}" for text in table.notes)]:
+    classes = ", ".join(f"{name} {100 * n / len(table.y):.1f} %" for name, n in counts.iloc[:MAX_CLASSES].items())
+    more = ", ..." * (len(counts) > MAX_CLASSES)
+    columns, notes = describe_columns(table.columns, table.X), [f"note: {note}" for note in table.notes]
+    for line in [describe_table(table), f"classes: {classes}{more}", *columns, *notes]:
         print_line(line)
 
 
-def _tell_held_out(found: HoldoutScores | None) -> str:
+def _holdout_line(found: HoldoutScores | None) -> str:
     if found is None:
-        return "held out: nothing; what is known of its quality stands in the model card"
+        return "held out: no rows; see the model card for what is known of its quality"
     from genlabel.evaluation.diagnosis.intervals import wilson_interval
 
-    scores, shares = found.scores, found.prior_scores
-    low, high = wilson_interval(scores["accuracy"] / 100.0, found.cases)
-    hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
-    beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
-    more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %"
-    more += "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
+    scores, prior = found.scores, found.prior_scores
+    low, high = wilson_interval(scores["accuracy"], found.cases)
     groups = f" in {found.cases} groups" if found.cases < found.rows else ""
-    first = f"held out: {found.rows} rows{groups} that a first fit did not see"
-    return f"{first}: {hits}, log-loss {scores['log_loss']:.3f} ({beside}); {more}"
+    auc = "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
+    return (
+        f"held out: {found.rows} rows{groups} that a first fit did not see: accuracy {100 * scores['accuracy']:.1f} % "
+        f"({100 * low:.0f} to {100 * high:.0f} %), log-loss {scores['log_loss']:.3f} "
+        f"(class priors: {100 * prior['accuracy']:.1f} %, {prior['log_loss']:.3f}); "
+        f"balanced accuracy {100 * scores['balanced_accuracy']:.1f} %{auc}"
+    )
 
 
-def _choice(params: dict[str, Any]) -> str:
-    """What a search chose, in words.
+def describe_params(params: dict[str, Any]) -> str:
+    """Return the parameters that a search chose, in words.
 
-    >>> _choice({"learning_rate": 0.03, "clean_fraction": 1.0, "pool_weights": (0.5, 0.4, 0.1)})
-    'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class shares 0.10'
+    >>> describe_params({"learning_rate": 0.03, "clean_fraction": 1.0, "pool_weights": (0.5, 0.4, 0.1)})
+    'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class priors 0.10'
     """
     parts = [
         f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
         for key, value in params.items()
-        if key not in ("pool_weights", "clean_fraction", "density")
+        if key not in (*POOL_WEIGHTS, "clean_fraction", "density")
     ]
     if "clean_fraction" in params:
         clean = params["clean_fraction"]
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
     if "pool_weights" in params:
-        network, model, doubt = params["pool_weights"]
-        parts.append(f"weights: network {network:.2f}, stacked density {model or 0:.2f}, class shares {doubt:.2f}")
+        network, density, prior = params["pool_weights"]
+        parts.append(f"weights: network {network:.2f}, stacked density {density or 0:.2f}, class priors {prior:.2f}")
     return "; ".join(parts)
 
 
-def _as_plain(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) -> dict[str, Any]:
-    found = fitted.held_out
+def _to_dict(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) -> dict[str, Any]:
+    found, held_out = fitted.held_out, None
+    if found is not None:
+        scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
+        held_out = {"rows": found.rows, "cases": found.cases, **scores, "class_priors": found.prior_scores}
     return {
-        **plain_table(table),
+        **table_dict(table),
         "notes": [*table.notes, *notes],
-        "held_out": None if found is None else _plain_held_out(found),
+        "held_out": held_out,
         "chosen": {name: _plain(value) for name, value in fitted.chosen.items()},
         "intervals": fitted.has_intervals,
         "model": str(folder),
@@ -229,13 +215,8 @@ def _as_plain(table: Table, fitted: FittedTable, folder: Path, notes: list[str])
     }
 
 
-def _plain_held_out(found: HoldoutScores) -> dict[str, Any]:
-    scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
-    return {"rows": found.rows, "cases": found.cases, **scores, "class_shares": found.prior_scores}
-
-
 def _plain(value: Any) -> Any:
-    """Numbers as JSON knows them; anything else by name.
+    """Return numbers and tuples as JSON knows them, anything else as a string.
 
     >>> _plain((0.5, None, True))
     [0.5, None, True]

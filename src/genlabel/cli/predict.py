@@ -1,4 +1,4 @@
-"""`genlabel predict`: what a kept model says of the rows of another table."""
+"""`genlabel predict`: predictions of a saved model for the rows of another table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from genlabel._progress_display import display_progress
 from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors
-from genlabel.cli.table_options import open_source
+from genlabel.cli.options import open_source
+from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `genlabel fit` has written.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `genlabel fit` has written.")],
     source: Annotated[
         str,
-        typer.Argument(metavar="NEW", help="A file with the columns of the training table, or - for standard input."),
+        typer.Argument(metavar="NEW", help="File with the columns of the training table, or - for standard input."),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="A file: .csv, .tsv, .csv.gz, .parquet, .feather or .jsonl.",
+            help="File: .csv, .tsv, .csv.gz, .parquet, .feather or .jsonl.",
             show_default="CSV on the standard output",
         ),
     ] = None,
@@ -42,103 +41,101 @@ def predict(
     ] = False,
     id_columns: Annotated[
         list[str] | None,
-        typer.Option("--id", metavar="COLUMN", help="A column to copy in front; may be given several times."),
+        typer.Option("--id", metavar="COLUMN", help="Column to copy in front of the predictions; can be repeated."),
     ] = None,
     keep_columns: Annotated[
-        bool, typer.Option("--keep-columns", help="Copy all columns of the file in front.")
+        bool, typer.Option("--keep-columns", help="Copy all columns of the file in front of the predictions.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Predict the class of each row of a table: prediction, a probability for each class, and the support of the row.
+    """Predict the class of each row of a table: prediction, probability of each class, typicality of the row.
 
-    Rows stay in their order. What was unusual is told on the error stream, and the scores if the file has the target.
-    Support is the share of training rows that are less typical than this one. Exit codes: 0 done, 2 something is wrong
-    with the input, 3 a fault of genlabel, 130 interrupted.
+    Rows stay in their order. Notes on unusual rows and, if the file has the target, the scores go to the error stream.
+    Typicality is the share of training rows that are less typical than the row. Exit codes: 0 success, 2 invalid input,
+    3 a bug of genlabel, 130 interrupted.
     """
-    with one_line_errors(debug=debug), open_source(source) as place:
-        _check(model, place, output)
+    with one_line_errors(debug=debug), open_source(source) as path:
+        _check_files(model, path, output)
         with display_progress(f"loading {model}", unit="row") as display:
             from genlabel import load_model
-            from genlabel.evaluation import table_models as fitting
+            from genlabel.evaluation import table_models
 
-            kept = load_model(model)
-            new = fitting.NewRows.of(kept, place)
-            copied = _copied(place, id_columns or [], keep_columns)
+            loaded = load_model(model)
+            new = table_models.NewRows.of(loaded, path)
+            copied = _copied_columns(path, id_columns or [], keep_columns)
             display.start(len(new.X), f"predicting {len(new.X)} rows")
-            found = fitting.predict_table(kept, new.X, intervals=intervals, on_rows=display.advance)
-        _write(copied, found, output)
-        for line in [*(f"note: {text}" for text in new.notes), *_about(kept, new, found)]:
-            _say(line)
+            predictions = table_models.predict_table(loaded, new.X, intervals=intervals, on_rows=display.advance)
+        _write(copied, predictions, output)
+        for line in [*(f"note: {text}" for text in new.notes), *_summary(loaded, new, predictions)]:
+            print_line(line, stderr=True)
         if output is not None:
-            _say(f"wrote {output}")
+            print_line(f"wrote {output}", stderr=True)
 
 
-def _check(model: Path, place: str, output: Path | None) -> None:
-    """Find out what is wrong before anything heavy is imported."""
+def _check_files(model: Path, path: str, output: Path | None) -> None:
+    """Raise if a file is missing or cannot be written, before any heavy import."""
     from genlabel.data.tables.files import check_output_suffix
     from genlabel.persistence.files import check_model
 
     check_model(model)
-    if not Path(place).is_file():
-        raise ValueError(f"there is no file {place!r}; name one with the columns of the training table")
+    if not Path(path).is_file():
+        raise ValueError(f"there is no file {path!r}; name one with the columns of the training table")
     if output is not None:
         check_output_suffix("output", output)
-        check_not_overwriting_input(place, output=output)
+        check_not_overwriting_input(path, output=output)
         check_outputs(output=output)
 
 
-def _copied(place: str, names: list[str], every: bool) -> pd.DataFrame | None:
-    """The columns of the file that go in front, as they are written."""
+def _copied_columns(path: str, names: list[str], every: bool) -> pd.DataFrame | None:
+    """Return the columns of the file that are copied, as strings of the file."""
     from genlabel.data.tables import check_columns, read_raw
 
     if not names and not every:
         return None
-    frame = read_raw(place)
-    check_columns("id", names, frame.columns, place)
+    frame = read_raw(path)
+    check_columns("id", names, frame.columns, path)
     return frame if every else frame[names]
 
 
-def _write(copied: pd.DataFrame | None, found: pd.DataFrame, output: Path | None) -> None:
+def _write(copied: pd.DataFrame | None, predictions: pd.DataFrame, output: Path | None) -> None:
     import pandas as pd
 
     from genlabel.data.tables import join_names, write_frame
 
     if copied is not None:
-        both = [name for name in copied.columns if name in found.columns]
+        both = [name for name in copied.columns if name in predictions.columns]
         if both:
-            raise ValueError(f"the file has columns that are written here, {join_names(both)}; name others with --id")
-        found = pd.concat([copied, found], axis=1)
-    write_frame(found, _standard_output() if output is None else output)
+            raise ValueError(f"the file has columns of predictions, {join_names(both)}; copy other columns with --id")
+        predictions = pd.concat([copied, predictions], axis=1)
+    write_frame(predictions, _standard_output() if output is None else output)
 
 
 def _standard_output() -> IO[str]:
-    """The standard output, in UTF-8 unless it is a terminal: a file must not have question marks for letters."""
+    """Return the standard output, in UTF-8 unless it is a terminal: a file must keep all characters."""
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
     return sys.stdout
 
 
-def _about(kept: LoadedModel, new: NewRows, found: pd.DataFrame) -> list[str]:
-    """What is to be known beside the predictions: rows of low support, and the scores where classes are known."""
+def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> list[str]:
+    """Return lines about atypical rows, and the scores where classes are known."""
     from genlabel.evaluation.table_models import atypical_level, score_predictions
 
     lines = []
-    if "typicality" in found:
-        level = atypical_level(kept)
-        low = int((found["typicality"] <= level).sum())
-        usual = f"1 in {1 / level:.0f} is usual"
-        lines.append(f"rows unlike those of training (support of {level} or less): {low} of {len(found)}; {usual}")
+    if "typicality" in predictions:
+        level = atypical_level(model)
+        count = int((predictions["typicality"] <= level).sum())
+        lines.append(
+            f"rows unlike those of training (typicality of {level} or less): {count} of {len(predictions)}; "
+            f"1 in {1 / level:.0f} is usual"
+        )
     if new.y is not None and (new.y >= 0).any():
-        scores, count = score_predictions(kept, found, new.y), int((new.y >= 0).sum())
-        said = f"accuracy {scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f}"
-        lines.append(f"the file has the target: {said} on {count} rows of known classes{_others(len(found) - count)}")
-        lines.append("if rows of the training table are among them, that flatters")
+        scores, known = score_predictions(model, predictions, new.y), int((new.y >= 0).sum())
+        unknown = len(predictions) - known
+        others = f"; {unknown} have none, or one that training did not have" if unknown else ""
+        lines.append(
+            f"the file has the target: accuracy {100 * scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f} on "
+            f"{known} rows of known classes{others}"
+        )
+        lines.append("these scores are too good if rows of the training table are among them")
     return lines
-
-
-def _others(count: int) -> str:
-    return f"; {count} have none, or one that training did not have" if count else ""
-
-
-def _say(line: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(line), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`genlabel train-images`: one method on one set of images, on a CPU, a GPU or several."""
+"""`genlabel train-images`: one method on one dataset of images, on a CPU, a GPU or several."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
+from statistics import mean, median_high, stdev
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,14 +16,8 @@ import typer
 from genlabel._atomic_io import atomic_writer
 from genlabel._progress import Callback
 from genlabel._progress_display import ProgressDisplay, display_progress
-from genlabel.cli.console import (
-    Jobs,
-    Restart,
-    check_jobs,
-    check_outputs,
-    one_line_errors,
-    print_line,
-)
+from genlabel.cli.console import Jobs, Restart, check_jobs, check_outputs, one_line_errors
+from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
     from genlabel.data.datasets import ImageDataset
@@ -33,7 +28,7 @@ CHECKPOINT, MODEL, BEST = "checkpoint.pt", "model.pt", "best.pt"
 
 
 class Method(StrEnum):
-    """The methods that `--method` names."""
+    """Names of methods; a test compares them with those of `genlabel.evaluation.images`."""
 
     vanilla = "vanilla"
     mixup = "mixup"
@@ -46,7 +41,7 @@ class Method(StrEnum):
 
 
 class Network(StrEnum):
-    """The networks that `--network` names."""
+    """Names of networks; a test compares them with those of `genlabel.evaluation.images`."""
 
     auto = "auto"
     lenet5 = "lenet5"
@@ -55,7 +50,7 @@ class Network(StrEnum):
 
 
 class Statistics(StrEnum):
-    """Whose features GenLabel's Gaussians learn from."""
+    """Points from which the Gaussians of GenLabel are estimated."""
 
     near = "near"
     clean = "clean"
@@ -63,14 +58,14 @@ class Statistics(StrEnum):
 
 
 class LamPer(StrEnum):
-    """What has a mixing weight of its own."""
+    """Unit that has a mixing weight of its own."""
 
     sample = "sample"
     batch = "batch"
 
 
 class Precision(StrEnum):
-    """The precisions that `--precision` names."""
+    """Floating-point precision of the training."""
 
     auto = "auto"
     float32 = "float32"
@@ -83,56 +78,62 @@ def train_images(
         typer.Argument(
             metavar="DATA",
             help="mnist, fashion-mnist, cifar10, cifar100, tinyimagenet or digits; an .npz file with x_train, y_train, "
-            "x_test, y_test; or a folder with a folder for each class, or with train and test folders of such.",
+            "x_test, y_test; or a folder with a folder for each class, or with such folders train and test.",
         ),
     ],
-    method: Annotated[Method, typer.Option(help="How points are mixed and labelled.")] = Method.genlabel,
+    method: Annotated[Method, typer.Option(help="Mixing and labels of the mixed images.")] = Method.genlabel,
     network: Annotated[
-        Network, typer.Option(help="auto: LeNet-5 for small grey images, ResNet-18 for others.")
+        Network, typer.Option(help="auto: LeNet-5 for small gray images, ResNet-18 for others.")
     ] = Network.auto,
     epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 30,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images of a step.")] = 128,
-    learning_rate: Annotated[float, typer.Option(help="Of SGD, a tenth after half and after 3/4 of the epochs.")] = 0.1,
-    weight_decay: Annotated[float, typer.Option(min=0.0)] = 1e-4,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per step.")] = 128,
+    learning_rate: Annotated[
+        float, typer.Option(help="Learning rate of SGD, divided by 10 after 1/2 and 3/4 of the epochs.")
+    ] = 0.1,
+    weight_decay: Annotated[float, typer.Option(min=0.0, help="Weight decay of SGD.")] = 1e-4,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Of Beta(alpha, alpha), the mixing weight.", show_default="1, manifold 2"),
+        typer.Option(
+            help="Parameter of Beta(alpha, alpha), the law of the mixing weights.", show_default="1, manifold 2"
+        ),
     ] = None,
     lam_per: Annotated[
         LamPer, typer.Option(help="Whether each image or each batch has a mixing weight.")
     ] = LamPer.sample,
     gamma: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the generated label.")] = 0.1,
-    beta: Annotated[float, typer.Option(min=0.0, max=1.0, help="Memory of the Gaussians.")] = 0.95,
+    beta: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Memory of the moving averages of the Gaussians.")
+    ] = 0.95,
     statistics: Annotated[
         Statistics,
-        typer.Option(help="The Gaussians learn from nearly clean mixed points, from all clean points, or from a part."),
+        typer.Option(help="Points of the Gaussians: nearly clean mixed points, all clean points, or a part of these."),
     ] = Statistics.near,
     augment: Annotated[
         bool | None,
-        typer.Option("--augment/--no-augment", help="Random crops and flips.", show_default="for colour images"),
+        typer.Option("--augment/--no-augment", help="Random crops and flips.", show_default="for color images"),
     ] = None,
-    held_out: Annotated[
+    val_fraction: Annotated[
         float, typer.Option(min=0.0, max=0.5, help="Share of the training images that choose the best epoch.")
     ] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights, order, mixing and held-out images.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Train with so many seeds, from --seed on.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order, mixing and validation images.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to train with, starting at --seed.")] = 1,
     jobs: Jobs = 1,
-    device: Annotated[str, typer.Option(help="auto is a GPU if there is one; cpu, cuda, cuda:1.")] = "auto",
-    precision: Annotated[Precision, typer.Option(help="auto is bf16 on a GPU that has it.")] = Precision.auto,
-    size: Annotated[int | None, typer.Option(min=1, help="Side to which pictures of a folder are scaled.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto is a GPU if there is one.")] = "auto",
+    precision: Annotated[Precision, typer.Option(help="auto is bf16 on a GPU that supports it.")] = Precision.auto,
+    size: Annotated[int | None, typer.Option(min=1, help="Width to which images of a folder are resized.")] = None,
     data_home: Annotated[
-        Path | None, typer.Option(help="Where the files of a named set lie.", show_default="GENLABEL_DATA_HOME")
+        Path | None, typer.Option(help="Folder with the files of a named dataset.", show_default="GENLABEL_DATA_HOME")
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder of the results.", show_default="build/images/<name>/<method>")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint in the folder.")] = False,
     restart: Restart = False,
 ) -> None:
     """Train a network on images, and print its test accuracy and log-loss.
 
-    The folder gets model.pt (last epoch), best.pt (best held-out epoch), history.csv and a checkpoint after each epoch.
-    Under torchrun all processes train one network.
+    The folder gets model.pt (last epoch), best.pt (best epoch on validation images), history.csv and a checkpoint after
+    each epoch. Under torchrun all processes train one network.
     """
     settings = {
         "method": method.value,
@@ -147,61 +148,62 @@ def train_images(
         "beta": beta,
         "statistics": statistics.value,
         "augment": augment,
-        "held_out": held_out,
+        "held_out": val_fraction,
         "device": device,
         "precision": precision.value,
     }
     with one_line_errors(), _progress(f"loading {data}"):
         check_jobs(jobs)
         if resume and restart:
-            raise ValueError("--resume goes on with a run and --restart begins again; give one of them")
-        if jobs != 1 and _in_group():
+            raise ValueError("--resume continues a run and --restart deletes it; give one of them")
+        if jobs != 1 and _under_torchrun():
             raise ValueError(f"jobs={jobs} and torchrun cannot be combined; leave --jobs out")
         from genlabel.data.datasets import load_images
 
         images = load_images(data, data_home, size=size)
         folder = output or Path("build", "images", images.name, method.value)
         folders = {n: folder if seeds == 1 else folder / f"seed-{n}" for n in range(seed, seed + seeds)}
-        for place in folders.values():
-            _prepare(place, resume, restart)
-    with one_line_errors(f"epochs that ended are kept in {folder}, --resume goes on"), _process_group(device):
-        results = _train_all(images, folders, settings, jobs)
+        for path in folders.values():
+            _prepare_folder(path, resume, restart)
+    finished = f"finished epochs are in {folder}; --resume continues from there"
+    with one_line_errors(finished), _process_group(device):
+        results = _train_seeds(images, folders, settings, jobs)
         if _rank() == 0:
-            _report(images, results, folders)
+            _print_results(images, results, folders)
 
 
-def _train_all(
+def _train_seeds(
     images: ImageDataset, folders: dict[int, Path], settings: dict[str, Any], jobs: int
 ) -> list[dict[str, Any]]:
-    """What each seed comes to: one after the other, and each epoch is told of; or side by side."""
-    what = f"{images.name}, {settings['method']}: {settings['epochs']} epochs"
+    """Return the results of each seed: one after the other with a line per epoch, or in parallel processes."""
+    name = f"{images.name}, {settings['method']}: {settings['epochs']} epochs"
     if jobs == 1:
-        with _progress(what, "epoch") as display:
+        with _progress(name, "epoch") as display:
             display.start(len(folders) * settings["epochs"])
-            return [_train_one(images, seed, folder, settings, display) for seed, folder in folders.items()]
+            return [_train_seed(images, seed, folder, settings, display) for seed, folder in folders.items()]
     from joblib import Parallel, delayed
 
-    with _progress(f"{what}, {len(folders)} seeds", "seed") as display:
+    with _progress(f"{name}, {len(folders)} seeds", "seed") as display:
         display.start(len(folders))
-        work = (delayed(_train_beside)(images, seed, folder, settings, os.getpid()) for seed, folder in folders.items())
+        tasks = (delayed(_train_in_worker)(images, *item, settings, os.getpid()) for item in folders.items())
         results = []
-        for result in Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes=None)(work):
+        for result in Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes=None)(tasks):
             results.append(result)
             display.step(f"seed {result['seed']}: test accuracy {_percent(result['accuracy'])}")
     return sorted(results, key=lambda result: result["seed"])
 
 
-def _train_beside(
+def _train_in_worker(
     images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], parent: int
 ) -> dict[str, Any]:
-    """Train in a process of its own, which ends with its parent, on one thread, and say nothing."""
+    """Train silently on one thread in a process that exits with its parent."""
     import torch
 
     from genlabel.evaluation.records.run import exit_with_parent
 
     exit_with_parent(parent)
     torch.set_num_threads(1)
-    return _train_one(images, seed, folder, settings, ProgressDisplay("", quiet=True))
+    return _train_seed(images, seed, folder, settings, ProgressDisplay("", quiet=True))
 
 
 class _EpochLines(Callback):
@@ -211,29 +213,22 @@ class _EpochLines(Callback):
         self.display, self.seed, self.epochs = display, seed, epochs
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        self.display.step(f"seed {self.seed}, {_entry_line(logs, self.epochs)}")
+        self.display.step(f"seed {self.seed}, {epoch_line(logs, self.epochs)}")
 
 
-def _train_one(
+def _train_seed(
     images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], display: ProgressDisplay
 ) -> dict[str, Any]:
-    """Train with one seed, write the models and the history, and return what is reported."""
+    """Train with one seed, write the models and the history, and return the scores."""
     from genlabel.evaluation.images import train_images as train
 
     lines = _EpochLines(display, seed, settings["epochs"])
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trained = train(
-            images,
-            seed=seed,
-            checkpoint=folder / CHECKPOINT,
-            callback=lines,
-            **settings,
-        )
+        trained = train(images, seed=seed, checkpoint=folder / CHECKPOINT, callback=lines, **settings)
     if _rank() == 0:
         _write(trained, folder)
     best = {} if trained.best_test is None else {"best_epoch": trained.best_epoch, **trained.best_test._asdict()}
-    rates = [entry["images_per_second"] for entry in trained.history]
     return {
         "seed": seed,
         "network": trained.architecture[0],
@@ -241,8 +236,8 @@ def _train_one(
         "best": best,
         "epochs": len(trained.history),
         "seconds": trained.seconds,
-        "rate": sorted(rates)[len(rates) // 2],
-        "warnings": sorted({str(warning.message) for warning in heard}),
+        "rate": median_high(entry["images_per_second"] for entry in trained.history),
+        "warnings": sorted({str(warning.message) for warning in caught}),
     }
 
 
@@ -252,62 +247,59 @@ def _write(trained: TrainedImages, folder: Path) -> None:
     trained.save(folder / MODEL)
     if trained.best_state is not None:
         trained.save(folder / BEST, best=True)
-    with atomic_writer(folder / "history.csv") as beside:
-        pd.DataFrame(trained.history).to_csv(beside, index=False)
+    with atomic_writer(folder / "history.csv") as temporary:
+        pd.DataFrame(trained.history).to_csv(temporary, index=False)
 
 
-def _entry_line(entry: Mapping[str, Any], epochs: int) -> str:
-    """An epoch in words.
+def epoch_line(entry: Mapping[str, Any], epochs: int) -> str:
+    """Return the values of an epoch in words.
 
-    >>> _entry_line({"epoch": 2, "loss": 0.5, "held_out_accuracy": 0.9, "images_per_second": 1234.0}, 30)
-    'epoch 2 of 30: loss 0.5000, held-out accuracy 90.00 %, 1,234 images a second'
+    >>> epoch_line({"epoch": 2, "loss": 0.5, "held_out_accuracy": 0.9, "images_per_second": 1234.0}, 30)
+    'epoch 2 of 30: loss 0.5000, validation accuracy 90.00 %, 1,234 images/s'
     """
-    held_out = entry["held_out_accuracy"]
-    chosen = "" if held_out != held_out else f", held-out accuracy {_percent(held_out)}"
-    rate = f"{entry['images_per_second']:,.0f} images a second"
-    return f"epoch {entry['epoch']:.0f} of {epochs}: loss {entry['loss']:.4f}{chosen}, {rate}"
+    accuracy = entry["held_out_accuracy"]
+    validation = "" if accuracy != accuracy else f", validation accuracy {_percent(accuracy)}"
+    rate = f"{entry['images_per_second']:,.0f} images/s"
+    return f"epoch {entry['epoch']:.0f} of {epochs}: loss {entry['loss']:.4f}{validation}, {rate}"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _report(images: ImageDataset, results: list[dict[str, Any]], folders: dict[int, Path]) -> None:
-    """Print what was trained, its scores, and how to load it."""
-    (n, c, height, width), m = images.x_train.shape, len(images.x_test)
+def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders: dict[int, Path]) -> None:
+    """Print the data, the scores of each seed and their mean, warnings, and how to load the model."""
+    (n, channels, height, width), m = images.x_train.shape, len(images.x_test)
     print_line(
-        f"{images.name}: {n} training and {m} test images, {c} x {height} x {width}, {len(images.classes)} classes; "
-        f"{results[0]['network']}"
+        f"{images.name}: {n} training and {m} test images, {channels} x {height} x {width}, {len(images.classes)} "
+        f"classes; {results[0]['network']}"
     )
     for result in results:
-        seed = f"seed {result['seed']}, "
+        seed, best = f"seed {result['seed']}, ", result["best"]
         print_line(f"{seed}last epoch ({result['epochs']}): {_scores(result)}")
-        if result["best"]:
-            print_line(f"{seed}best held-out epoch ({result['best']['best_epoch']}): {_scores(result['best'])}")
-        print_line(f"{seed}{result['seconds']:.1f} s of training, {result['rate']:,.0f} images a second")
+        if best:
+            print_line(f"{seed}best validation epoch ({best['best_epoch']}): {_scores(best)}")
+        print_line(f"{seed}{result['seconds']:.1f} s of training, {result['rate']:,.0f} images/s")
     if len(results) > 1:
-        print_line(f"mean of {len(results)} seeds, last epoch: {_mean(results)}")
+        print_line(f"mean of {len(results)} seeds, last epoch: {_mean_scores(results)}")
         if results[0]["best"]:
-            print_line(f"mean of {len(results)} seeds, best held-out epoch: {_mean([r['best'] for r in results])}")
+            best_scores = _mean_scores([result["best"] for result in results])
+            print_line(f"mean of {len(results)} seeds, best validation epoch: {best_scores}")
     for warning in dict.fromkeys(text for result in results for text in result["warnings"]):
         print_line(f"note: {' '.join(warning.split())}")
     last = folders[results[-1]["seed"]] / MODEL
-    best = f", {BEST}" if results[0]["best"] else ""
-    print_line(f"wrote {MODEL}{best} and history.csv to {', '.join(str(folder) for folder in folders.values())}")
-    print_line(
-        f"load it with: from genlabel.evaluation.images import load_network; network, classes = "
-        f"load_network({str(last)!r})"
-    )
+    files = f"{MODEL}, {BEST}" if results[0]["best"] else MODEL
+    print_line(f"wrote {files} and history.csv to {', '.join(str(folder) for folder in folders.values())}")
+    load = f"network, classes = load_network({str(last)!r})"
+    print_line(f"load it with: from genlabel.evaluation.images import load_network; {load}")
 
 
 def _scores(result: dict[str, Any]) -> str:
     return f"test accuracy {_percent(result['accuracy'])}, log-loss {result['log_loss']:.4f}"
 
 
-def _mean(results: list[dict[str, Any]]) -> str:
-    """Mean and standard deviation over the seeds."""
-    from statistics import mean, stdev
-
+def _mean_scores(results: list[dict[str, Any]]) -> str:
+    """Return mean and standard deviation of the scores over the seeds."""
     accuracy, loss = ([result[name] for result in results] for name in ("accuracy", "log_loss"))
     return (
         f"test accuracy {100 * mean(accuracy):.2f} ± {100 * stdev(accuracy):.2f} %, "
@@ -315,15 +307,15 @@ def _mean(results: list[dict[str, Any]]) -> str:
     )
 
 
-def _prepare(folder: Path, resume: bool, restart: bool) -> None:
-    """Make the folder, and see that no run in it is lost by mistake."""
+def _prepare_folder(folder: Path, resume: bool, restart: bool) -> None:
+    """Create the folder, and raise if it has a run that was neither to be resumed nor to be deleted."""
     checkpoint = folder / CHECKPOINT
     if checkpoint.exists() and restart:
         checkpoint.unlink(missing_ok=True)
     elif checkpoint.exists() and not resume:
         raise ValueError(
-            f"{str(checkpoint)!r} is there from an earlier run; go on from it with --resume, begin again with "
-            "--restart, or name another folder with --output"
+            f"{str(checkpoint)!r} is from an earlier run; continue it with --resume, delete it with --restart, or name "
+            "another folder with --output"
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder with --output")
@@ -337,19 +329,19 @@ def _progress(name: str, unit: str = "fit") -> Iterator[ProgressDisplay]:
         yield display
 
 
-def _in_group() -> bool:
-    """Whether torchrun started this process."""
+def _under_torchrun() -> bool:
+    """Return whether torchrun started this process."""
     return "WORLD_SIZE" in os.environ and "RANK" in os.environ
 
 
 def _rank() -> int:
-    return int(os.environ["RANK"]) if _in_group() else 0
+    return int(os.environ["RANK"]) if _under_torchrun() else 0
 
 
 @contextmanager
 def _process_group(device: str) -> Iterator[None]:
-    """The processes that torchrun started as one group; without torchrun, nothing."""
-    if not _in_group():
+    """Join the processes that torchrun started; without torchrun do nothing."""
+    if not _under_torchrun():
         yield
         return
     import torch

@@ -1,6 +1,7 @@
-"""Class-conditional densities log p_c(x), learned from labelled points."""
+"""Class-conditional densities log p_c(x), fitted to labeled points."""
 
-from genlabel.densities.base import ClassDensity, CrossFittedDensity, DensityWarning
+from genlabel._registry import DENSITIES
+from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.flow import FlowDensity
@@ -12,18 +13,18 @@ from genlabel.densities.latent import LatentDensity
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.neural import NeuralDensity
 from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
-from genlabel.densities.per_class import ClassSample, FixedDensity, LogDensity, PerClassDensity, fixed_gaussians
+from genlabel.densities.per_class import ClassSample, FixedDensity, PerClassDensity, fixed_gaussians
 from genlabel.densities.power_transform import PowerTransformedDensity
 from genlabel.densities.registry import named_densities, named_density
 from genlabel.densities.stacked import StackedDensity, WeightedDensities
 from genlabel.densities.vae import VAEDensity
 
 __all__ = [
+    "DENSITIES",
     "ClassDensity",
     "ClassSample",
     "CollapseWarning",
     "CollapsedGeneratorError",
-    "CrossFittedDensity",
     "DensityWarning",
     "DiscriminantDensity",
     "FixedDensity",
@@ -33,7 +34,6 @@ __all__ = [
     "GaussianDensity",
     "KernelDensity",
     "LatentDensity",
-    "LogDensity",
     "MixtureDensity",
     "NeuralDensity",
     "OnlineGaussianDensity",

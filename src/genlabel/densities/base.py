@@ -66,7 +66,7 @@ class ClassDensity(BaseEstimator, ABC):
     fit_device: ClassVar[str | None] = "cpu"
     """Device of the points and weights that `_fit` receives; None keeps that of `X`."""
     normalized: ClassVar[bool] = True
-    """Whether exp(log_prob) integrates to 1: False for a distance or a bound instead of a log-density."""
+    """True if exp(log_prob) integrates to 1; False for a distance or a bound instead of a log-density."""
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -148,17 +148,17 @@ class ClassDensity(BaseEstimator, ABC):
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether :meth:`log_prob_of_pairs` excludes the parents, and so depends on their row numbers."""
+        """True if :meth:`log_prob_of_pairs` excludes the parents, and so depends on their row numbers."""
         return False
 
     @property
     def supports_latent_space(self) -> bool:
-        """Whether the density may be fitted to features that were learned from the labels of the same rows."""
+        """True if the density may be fitted to features that were learned from the labels of the same rows."""
         return True
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the posterior is averaged with that of a network by default."""
+        """True if the posterior is averaged with that of a network by default."""
         return False
 
     @property

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import chunks, to_device
-from genlabel._standardization import ROUNDING
+from genlabel._standardization import ROUNDING_TOLERANCE
 from genlabel._validation import warn
 from genlabel.densities.base import MAX_CHUNK_VALUES, DensityWarning
 from genlabel.densities.per_class import ClassSample
@@ -132,7 +132,7 @@ def feature_scales(center: Tensor, covariance: Tensor, pooled: Tensor) -> Tensor
 
 def _rounding(center: Tensor) -> Tensor:
     """Return the standard deviation that rounding alone gives to features around a center."""
-    return ROUNDING * center.abs() + torch.finfo(center.dtype).tiny ** 0.5
+    return ROUNDING_TOLERANCE * center.abs() + torch.finfo(center.dtype).tiny ** 0.5
 
 
 def _warn(owner: str, sample: ClassSample, problem: str, remedy: str) -> None:

@@ -308,7 +308,7 @@ class CenteredSample(NamedTuple):
 
     @property
     def has_spread(self) -> list[bool]:
-        """Whether any two points of a class differ, for each class."""
+        """True if any two points of a class differ, for each class."""
         return [bool((self.points[mask] != 0).any()) for mask in self._masks]
 
     @property

@@ -40,7 +40,7 @@ class FlowDensity(NeuralDensity):
     epochs, batch_size : int
     learning_rate : float
         Initial rate of Adam; it decays to 0 over the epochs.
-    held_out : float in [0.01, 0.5]
+    validation_fraction : float in [0.01, 0.5]
         Validation fraction of each class; the weights of the epoch with the best validation likelihood are used.
     patience : int
         Epochs without improvement before training stops.
@@ -78,7 +78,7 @@ class FlowDensity(NeuralDensity):
         epochs: int = 100,
         batch_size: int = 256,
         learning_rate: float = 1e-2,
-        held_out: float = 0.1,
+        validation_fraction: float = 0.1,
         patience: int = 30,
         jitter: float = 0.02,
         device: Any = "auto",
@@ -92,7 +92,7 @@ class FlowDensity(NeuralDensity):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.held_out = held_out
+        self.validation_fraction = validation_fraction
         self.patience = patience
         self.jitter = jitter
         self.device = device

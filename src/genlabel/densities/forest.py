@@ -44,9 +44,9 @@ class ForestDensity(ClassDensity):
 
     Parameters
     ----------
-    trees : int
+    n_estimators : int
         Number of trees.
-    min_leaf : int
+    min_samples_leaf : int
         Minimal number of points in a leaf.
     max_features : int
         Maximal number of features that are tried at each split.
@@ -67,20 +67,20 @@ class ForestDensity(ClassDensity):
 
     def __init__(
         self,
-        trees: int = 30,
-        min_leaf: int = 1,
+        n_estimators: int = 30,
+        min_samples_leaf: int = 1,
         max_features: int = 64,
         max_points: int | None = None,
         random_state: int = 0,
     ) -> None:
-        self.trees = trees
-        self.min_leaf = min_leaf
+        self.n_estimators = n_estimators
+        self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.max_points = max_points
         self.random_state = random_state
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        for name in ("trees", "min_leaf", "max_features"):
+        for name in ("n_estimators", "min_samples_leaf", "max_features"):
             check_count(name, getattr(self, name))
         if self.max_points is not None and len(X) > check_count("max_points", self.max_points):
             rows = stratified_order(index.numpy())[: self.max_points]
@@ -96,10 +96,12 @@ class ForestDensity(ClassDensity):
         points = np.ascontiguousarray((X / unit).clamp(-MAX_MAGNITUDE, MAX_MAGNITUDE).float().numpy())
         rng = check_random_state(self.random_state)
         parts = []
-        for seed in [rng.randint(np.iinfo(np.int32).max) for _ in range(self.trees)]:
+        for seed in [rng.randint(np.iinfo(np.int32).max) for _ in range(self.n_estimators)]:
             # One tree at a time instead of ExtraTreesClassifier: each stores all classes in every node.
             tree = ExtraTreeClassifier(
-                min_samples_leaf=self.min_leaf, max_features=min(self.max_features, X.shape[1]), random_state=seed
+                min_samples_leaf=self.min_samples_leaf,
+                max_features=min(self.max_features, X.shape[1]),
+                random_state=seed,
             )
             with config_context(assume_finite=True, skip_parameter_validation=True):  # checks: 1/8 of a small tree
                 tree.fit(points, index.numpy(), weight.numpy(), check_input=False)

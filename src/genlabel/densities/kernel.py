@@ -58,7 +58,7 @@ class KernelModel(NamedTuple):
     log_norm: float
     """Logarithm of the height of a kernel."""
     single: bool
-    """Whether queries in float32 are evaluated in float32."""
+    """True if queries in float32 are evaluated in float32."""
     left_out: NDArray[np.float64] | None
     """Points (n, d) that exclude their own kernel; None for leave_one_out=False."""
 

@@ -70,7 +70,7 @@ class LatentDensity(ClassDensity):
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether the density of features is cross-fitted."""
+        """True if the density of features is cross-fitted."""
         return self.density_.cross_fitted
 
     def to_cpu(self) -> Self:

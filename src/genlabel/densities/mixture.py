@@ -42,7 +42,7 @@ class MixtureDensity(ClassDensity):
 
     Parameters
     ----------
-    components : int
+    n_components : int
         Gaussians per class; a class of n_c points has at most max(1, n_c // 8), with weights by the effective n_c.
     covariance : "tied" or "diagonal"
         One full covariance for the Gaussians of a class, or a diagonal one for each.
@@ -59,26 +59,26 @@ class MixtureDensity(ClassDensity):
 
     Attributes
     ----------
-    weights_, means_ : ndarray (k, components), (k, components, d)
-    covariances_ : ndarray (k, d, d) if tied, (k, components, d) if diagonal
+    weights_, means_ : ndarray (k, n_components), (k, n_components, d)
+    covariances_ : ndarray (k, d, d) if tied, (k, n_components, d) if diagonal
 
     Examples
     --------
     >>> X = [[v] for v in [0.0, 0.2, 0.1, 0.3, 5.0, 5.2, 5.1, 5.3] * 4]
-    >>> density = MixtureDensity(components=2).fit(X, [0] * 32)
+    >>> density = MixtureDensity(n_components=2).fit(X, [0] * 32)
     >>> sorted(density.means_[0, :, 0].round(2).tolist())
     [0.15, 5.15]
     """
 
     def __init__(
         self,
-        components: int = 3,
+        n_components: int = 3,
         covariance: str = "tied",
         reg: float = 0.05,
         max_iter: int = 40,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
-        self.components = components
+        self.n_components = n_components
         self.covariance = covariance
         self.reg = reg
         self.max_iter = max_iter
@@ -88,14 +88,14 @@ class MixtureDensity(ClassDensity):
         self._check_parameters()
         self.scaler_ = Standardization.fit(X, weight, keep_constant=True)
         groups = group_by_class(self.scaler_(X), index, weight[None])
-        draws = as_rng(self.random_state).random(self.components)
+        draws = as_rng(self.random_state).random(self.n_components)
         reg = (self.reg / self.scaler_.scale.clamp_min(MIN_SCALE) ** 2).clamp_min(min(self.reg, EIGENVALUE_FLOOR))
-        fitted = fit_mixtures(groups, [self.components], self.covariance == "tied", reg, self.max_iter, draws)
+        fitted = fit_mixtures(groups, [self.n_components], self.covariance == "tied", reg, self.max_iter, draws)
         self.mixtures_ = fitted.select(slice(None), 0, 0)
         self.terms_ = self.mixtures_.terms()
 
     def _check_parameters(self) -> None:
-        check_count("components", self.components)
+        check_count("n_components", self.n_components)
         check_count("max_iter", self.max_iter)
         check_choice("covariance", self.covariance, ["tied", "diagonal"])
         check_positive("reg", self.reg, "0.05 is the usual choice")
@@ -114,7 +114,7 @@ class MixtureDensity(ClassDensity):
         """Return held-out log-densities (M, n, k); all sizes, folds, and classes of similar size share EM."""
         for density in densities:
             density._check_parameters()
-        sizes = [density.components for density in densities]
+        sizes = [density.n_components for density in densities]
         draws = as_rng(self.random_state).random(max(sizes))
         reg = torch.full_like(sample.X[0], self.reg)
         log_prob = sample.empty_log_prob(len(densities))
@@ -131,18 +131,18 @@ class MixtureDensity(ClassDensity):
 
     @property
     def weights_(self) -> NDArray[np.float64]:
-        """Weights pi_cj, (k, components); 0 for components beyond those of a small class."""
+        """Weights pi_cj, (k, n_components); 0 for components beyond those of a small class."""
         return self.mixtures_.log_weight.exp().numpy()
 
     @property
     def means_(self) -> NDArray[np.float64]:
-        """Means mu_cj, (k, components, d)."""
+        """Means mu_cj, (k, n_components, d)."""
         mean, scale, _ = self.scaler_
         return (self.mixtures_.mean * scale + mean).numpy()
 
     @property
     def covariances_(self) -> NDArray[np.float64]:
-        """Covariances (k, d, d) if tied, variances (k, components, d) if diagonal."""
+        """Covariances (k, d, d) if tied, variances (k, n_components, d) if diagonal."""
         scale = self.scaler_.scale
         square = torch.outer(scale, scale) if self.covariance == "tied" else scale**2
         return (self.mixtures_.covariance * square).numpy()

@@ -72,7 +72,7 @@ class TrainingSchedule(NamedTuple):
     batch_size: int
     learning_rate: float
     """Initial rate of Adam; it follows a cosine to 0."""
-    held_out: float
+    validation_fraction: float
     """Fraction of each class for validation."""
     patience: int
     """Epochs without improvement before training stops."""
@@ -101,7 +101,7 @@ def train_until_plateau(
     >>> round(network.weight.item(), 2)
     3.0
     """
-    train, valid = points.split(schedule.held_out, rng)
+    train, valid = points.split(schedule.validation_fraction, rng)
     valid_seed = int(rng.integers(2**31))
     optimizer = torch.optim.Adam(network.parameters(), schedule.learning_rate)
     losses: list[float] = []
@@ -169,7 +169,7 @@ class NeuralDensity(ClassDensity):
     epochs: int
     batch_size: int
     learning_rate: float
-    held_out: float
+    validation_fraction: float
     patience: int
     jitter: float
     device: Any
@@ -300,7 +300,7 @@ class NeuralDensity(ClassDensity):
             check_count("epochs", self.epochs),
             check_count("batch_size", self.batch_size),
             check_positive("learning_rate", self.learning_rate, "0.01 is the usual choice"),
-            check_interval("held_out", self.held_out, 0.01, 0.5, "0.1 is the usual choice"),
+            check_interval("validation_fraction", self.validation_fraction, 0.01, 0.5, "0.1 is the usual choice"),
             check_count("patience", self.patience),
             check_interval("jitter", self.jitter, 0.0, 1.0, "it is relative to the standard deviation of a feature"),
         )

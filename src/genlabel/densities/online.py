@@ -35,7 +35,7 @@ class CollapseWarning(DensityWarning):
     """Warning that generative labels concentrate on ever fewer classes, which the message names."""
 
 
-class MixedPairs(Protocol):
+class PartnerWeights(Protocol):
     """Partners and weights of a mixed batch, such as :class:`genlabel.mixing.MixParams`."""
 
     @property
@@ -143,7 +143,7 @@ class OnlineGaussianDensity(nn.Module):
         return {"near": 0.0, "clean": 1.0, "part": self.share}[self.statistics]
 
     @torch.no_grad()
-    def observe(self, features: Tensor, targets: Tensor, pairs: MixedPairs) -> None:
+    def observe(self, features: Tensor, targets: Tensor, pairs: PartnerWeights) -> None:
         """Update the moments by features (n, d) of a batch with labels `targets` (n, k) before mixing.
 
         The features are those of the mixed batch, whose nearly clean rows count, or of clean rows, which all count.
@@ -152,7 +152,7 @@ class OnlineGaussianDensity(nn.Module):
             targets = self._targets_of_near_rows(targets, pairs)
         self.update(features, targets)
 
-    def _targets_of_near_rows(self, targets: Tensor, pairs: MixedPairs) -> Tensor:
+    def _targets_of_near_rows(self, targets: Tensor, pairs: PartnerWeights) -> Tensor:
         """Return the labels (n, k) of the parents that rows nearly equal; zeros for the other rows."""
         lam, partner = (torch.as_tensor(value, device=targets.device) for value in (pairs.lam, pairs.partner))
         itself, other = (rows[:, None].to(targets) for rows in (lam >= 1.0 - self.margin, lam <= self.margin))

@@ -82,7 +82,7 @@ class ClassSample:
 
     @property
     def has_spread(self) -> bool:
-        """Whether at least two points differ."""
+        """True if at least two points differ."""
         return bool((self.X[:1] != self.X).any())
 
 

@@ -166,12 +166,12 @@ class PowerTransformedDensity(ClassDensity):
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether the transformed density is cross-fitted."""
+        """True if the transformed density is cross-fitted."""
         return self.density_.cross_fitted
 
     @property
     def supports_latent_space(self) -> bool:
-        """Whether the transformed density supports it."""
+        """True if the transformed density supports it."""
         return self.density.supports_latent_space
 
     @property

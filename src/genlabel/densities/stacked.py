@@ -219,7 +219,7 @@ class StackedDensity(ClassDensity):
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether the stack was fitted without each pair of folds."""
+        """True if the stack was fitted without each pair of folds."""
         return bool(self.pairs_)
 
     def prepare_for_cv(

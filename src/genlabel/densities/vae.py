@@ -46,7 +46,7 @@ class VAEDensity(NeuralDensity):
 
     Parameters
     ----------
-    latent : int or None
+    latent_dim : int or None
         Number of latent dimensions; None is the number of features, at most 8.
     hidden : sequence of int
         Hidden layers of the encoder, and in reverse order of the decoder.
@@ -59,7 +59,7 @@ class VAEDensity(NeuralDensity):
         the fit.
     train_samples : int
         Number of importance samples in training; 1 is the bound of a standard VAE.
-    epochs, batch_size, learning_rate, held_out, patience, jitter, device, verbose, random_state
+    epochs, batch_size, learning_rate, validation_fraction, patience, jitter, device, verbose, random_state
         See :class:`FlowDensity`.
 
     Attributes
@@ -83,7 +83,7 @@ class VAEDensity(NeuralDensity):
 
     def __init__(
         self,
-        latent: int | None = None,
+        latent_dim: int | None = None,
         hidden: Sequence[int] = (64, 64, 64),
         *,
         noise: str | float = "diagonal",
@@ -93,14 +93,14 @@ class VAEDensity(NeuralDensity):
         epochs: int = 200,
         batch_size: int = 256,
         learning_rate: float = 5e-3,
-        held_out: float = 0.1,
+        validation_fraction: float = 0.1,
         patience: int = 30,
         jitter: float = 0.02,
         device: Any = "auto",
         verbose: int = 0,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
-        self.latent = latent
+        self.latent_dim = latent_dim
         self.hidden = hidden
         self.noise = noise
         self.floor = floor
@@ -109,7 +109,7 @@ class VAEDensity(NeuralDensity):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.held_out = held_out
+        self.validation_fraction = validation_fraction
         self.patience = patience
         self.jitter = jitter
         self.device = device
@@ -117,7 +117,7 @@ class VAEDensity(NeuralDensity):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_count("latent", self._size)
+        check_count("latent_dim", self._size)
         check_count("n_samples", self.n_samples)
         check_count("train_samples", self.train_samples)
         hidden_sizes(self.hidden)
@@ -131,7 +131,7 @@ class VAEDensity(NeuralDensity):
     @property
     def _size(self) -> int:
         """Number of latent dimensions."""
-        return min(self.n_features_in_, MAX_LATENT) if self.latent is None else self.latent
+        return min(self.n_features_in_, MAX_LATENT) if self.latent_dim is None else self.latent_dim
 
     def _build(self, d: int, k: int) -> nn.Module:
         return _Autoencoder(d, k, self._size, hidden_sizes(self.hidden), self.noise, self.floor)

@@ -1,4 +1,4 @@
-"""What every classifier here tells of rows: log-probabilities, what follows from them, and how typical they are."""
+"""Base class of the classifiers: log-probabilities, and the methods that follow from them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from genlabel.estimators.encoding import TabularEncoder
 from genlabel.estimators.intervals import Calibration, Intervals
 from genlabel.estimators.typicality import Typicality
 
-FARTHEST = 1e140
-"""Deviations from the mean: a row that is further away is asked about as if it were there."""
+MAX_DEVIATION = 1e140
+"""Standardized values are clipped here, so that sums of their squares do not overflow."""
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -40,45 +40,46 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def predict_log_proba_scaled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
+        """Return the log-probability of each class, (m, k), at standardized points, `scaler_(X)`."""
 
     @final
     def encode(self, X: Any) -> NDArray[np.float64]:
-        """The rows of `X` as the numbers (m, d) that `scaler_` takes: missing ones are medians, texts are columns."""
+        """Return the rows of `X` as the values (m, d) that `scaler_` takes: missing ones imputed, strings encoded."""
         check_is_fitted(self, "scaler_")
         return self.encoder_(self, X)
 
-    def _standardised(self, X: Any) -> NDArray[np.float64]:
-        """The rows of `X` at which the model is asked, (m, number of kept features); none so far that sums overflow."""
+    def _scale(self, X: Any) -> NDArray[np.float64]:
         points = self.encode(X)
         with ignore_overflow():
-            return self.scaler_(points).clip(-FARTHEST, FARTHEST)
+            return self.scaler_(points).clip(-MAX_DEVIATION, MAX_DEVIATION)
 
     @final
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k), columns in the order of `classes_`."""
-        return self.predict_log_proba_scaled(self._standardised(X))
+        """Return the log-probability of each class, (m, k), columns in the order of `classes_`."""
+        return self.predict_log_proba_scaled(self._scale(X))
 
     @final
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class, (m, k)."""
+        """Return the probability of each class, (m, k), columns in the order of `classes_`."""
         return np.exp(self.predict_log_proba(X))
 
     @final
     def predict(self, X: Any, return_typicality: bool = False) -> Any:
-        """The most probable class of each row, (m,); with `return_typicality`, also the support of each, (m,)."""
-        scores = self.predict_log_proba(X)
-        classes = self.classes_[scores.argmax(axis=1)]
-        return (classes, self.typicality(X)) if return_typicality else classes
+        """Return the most probable class of each row, (m,); with `return_typicality`, also its typicality, (m,)."""
+        log_proba = self.predict_log_proba(X)
+        labels = self.classes_[log_proba.argmax(axis=1)]
+        return (labels, self.typicality(X)) if return_typicality else labels
 
     @final
     def typicality(self, X: Any) -> NDArray[np.float64]:
-        """How typical each row is of the training rows, (m,), in (0, 1]: the share of them that is less typical.
+        """Return the typicality of each row with respect to the training rows, (m,), in (0, 1].
 
-        A conformal p-value (:class:`Typicality`): of rows like those of the training set, about one in twenty has a
-        support of 0.05 or less; of rows like nothing seen in training, most do. `typicality_.columns(X)` tells which
-        column to look at. A classifier that fits no densities needs :meth:`fit_typicality` first.
+        It is a conformal p-value (:class:`Typicality`): about one in twenty rows like those of the training set has a
+        typicality of 0.05 or less; most rows unlike them do. `typicality_.columns(X)` names the column to check first.
+        A classifier without densities needs :meth:`fit_typicality` first.
 
+        Examples
+        --------
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import GenerativeClassifier
         >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
@@ -88,16 +89,14 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         points = self.encode(X)
         if not hasattr(self, "typicality_"):
             name = type(self).__name__
-            raise NotFittedError(
-                f"{name} fits no densities to judge rows by; call fit_typicality(X, y) with its training rows"
-            )
+            raise NotFittedError(f"{name} has no typicality; call fit_typicality(X, y) with its training rows")
         return self.typicality_(points)
 
     @final
     def fit_typicality(self, X: Any, y: Any, sample_weight: Any = None, *, density: Any = "auto") -> Self:
-        """Learn how typical rows are of those of `X` (n, d) with labels `y` (n,); the classifier stays as it is.
+        """Learn the typicality of rows from those of `X` (n, d) with labels `y` (n,); predictions do not change.
 
-        `density` is that of :class:`Typicality`: a stack of its own choice, or the judge that you name.
+        `density` is the parameter of :class:`Typicality`: a weighted set of densities, or one of your own.
         """
         points = self.encode(X)
         self.typicality_ = Typicality(density).fit(points, y, sample_weight)
@@ -105,23 +104,25 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     @final
     def predict_proba_interval(self, X: Any) -> Intervals:
-        """A lower and an upper probability of each class, (m, k) each, by Venn-Abers on rows that were held out.
+        """Return a lower and an upper probability of each class, (m, k) each, by Venn-Abers on held-out rows.
 
-        Among rows that get such a probability, how often is it this class? Isotonic regression answers, on the rows
-        that a fold of the search has held out, which a row of `X` joins once as one of the class and once as one of
-        another (Vovk, Petej and Fedorova, 2015, sections 2 and 3); each class is set against all others, and the bounds
-        are the means over the folds. Where the networks of the folds predict, each is asked with the rows that it has
-        not seen. Wide intervals say that few held-out rows are like this one. What `predict_proba` says may lie
-        outside: then the held-out rows correct it.
+        Isotonic regression on the rows that a fold of the search held out estimates how often rows with such a
+        probability are of a class; the new row joins them once as one of the class and once as one of another (Vovk,
+        Petej and Fedorova, 2015, sections 2 and 3). Each class is compared with all others, and the bounds are the
+        means over the folds. If the networks of the folds predict, each is evaluated with its own held-out rows. A wide
+        interval states that few held-out rows are like this one. `predict_proba` may lie outside: the held-out rows
+        then correct it.
 
-        An interval is about the frequency among such rows, and no confidence interval of this row: docs/intervals.md.
-        A classifier that held no rows out needs :meth:`fit_interval` first.
+        An interval is about the frequency among such rows; it is not a confidence interval of this row:
+        docs/intervals.md. A classifier without held-out rows needs :meth:`fit_interval` first.
 
         Returns
         -------
         Intervals
             lower, upper: ndarrays (m, k), columns in the order of `classes_`.
 
+        Examples
+        --------
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import MixupClassifier
         >>> X, y = load_iris(return_X_y=True)
@@ -132,22 +133,24 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_is_fitted(self, "scaler_")
         if not hasattr(self, "venn_abers_"):
             raise NotFittedError(
-                f"this {type(self).__name__} held no rows out; call fit_interval(X, y) with rows that it was not "
+                f"{type(self).__name__} has no held-out rows; call fit_interval(X, y) with rows that it was not "
                 "trained on"
             )
-        return self.venn_abers_(self._log_proba_to_calibrate(self._standardised(X)))
+        return self.venn_abers_(self._log_proba_to_calibrate(self._scale(X)))
 
     def _log_proba_to_calibrate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What `venn_abers_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
+        """Return the log-probabilities that `venn_abers_` takes: (m, k), or (folds, m, k)."""
         return self.predict_log_proba_scaled(points)
 
     @final
     def fit_interval(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Make intervals of rows `X` (m, d) with labels `y` (m,) that the classifier was not trained on.
+        """Learn intervals from rows `X` (m, d) with labels `y` (m,) that the classifier was not trained on.
 
-        They stand for the rows that the search has held out. Nothing was chosen or trained on them, so that what
-        Venn-Abers promises holds without reserve. What is predicted stays as it is.
+        They replace the rows that the search held out. Nothing was chosen or trained on them, so the guarantee of
+        Venn-Abers holds exactly. Predictions do not change.
 
+        Examples
+        --------
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import GenerativeClassifier
         >>> X, y = load_iris(return_X_y=True)
@@ -155,13 +158,13 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> model.predict_proba_interval(X[:1]).lower.round(2).tolist()
         [[0.95, 0.0, 0.0]]
         """
-        said, labels = self.predict_log_proba(X), np.asarray(y)
-        if labels.shape != (len(said),):
-            raise ValueError(f"y has shape {labels.shape}; expected ({len(said)},), one label a row of X")
+        log_proba, labels = self.predict_log_proba(X), np.asarray(y)
+        if labels.shape != (len(log_proba),):
+            raise ValueError(f"y has shape {labels.shape}; expected ({len(log_proba)},), one label for each row of X")
         known = np.isin(labels, self.classes_)
         if not known.all():
             raise ValueError(f"y has {labels[~known].tolist()[0]!r}, which is none of {self.classes_.tolist()[:4]}")
-        weight = None if sample_weight is None else check_weights(sample_weight, len(said))
+        weight = None if sample_weight is None else check_weights(sample_weight, len(log_proba))
         index = np.searchsorted(self.classes_, labels)
-        self.venn_abers_ = Calibration.of(said, index, weight=weight, class_weight=self.class_weight_)
+        self.venn_abers_ = Calibration.of(log_proba, index, weight=weight, class_weight=self.class_weight_)
         return self

@@ -1,4 +1,4 @@
-"""The generative classifier: Bayes' rule on the class densities, no network."""
+"""Generative classifier: Bayes' rule on class densities, without a network."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class GenerativeClassifier(ProbabilityClassifier):
     Parameters
     ----------
     density : "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", "stacked" or ClassDensity
-        By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
+        By name, "gaussian" is shrunk by the rule of Ledoit and Wolf; the paper's GM is `GaussianDensity()`.
     priors : "empirical", "uniform" or array (k,)
     class_weight : None, "balanced" or dict
         Multiplies the priors.
     standardize : bool
-        Standardise the features inside; constant ones are left out.
+        Standardize the features inside; constant ones are left out.
 
     Attributes
     ----------
     classes_, class_count_, n_features_in_, feature_names_in_
     density_ : ClassDensity
         Fitted to `scaler_(X)`.
-    typicality_ : Support
-        What :meth:`support` asks.
+    typicality_ : Typicality
+        Learned from the training rows, for :meth:`typicality`.
 
     Examples
     --------
@@ -65,48 +65,47 @@ class GenerativeClassifier(ProbabilityClassifier):
         self.standardize = standardize
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing.
+        """Fit the density to the rows of `X` (n, d) with labels `y` (n,).
 
-        A stacked density holds out the rows of one of the `groups` (n,) together.
+        A stacked density holds out the rows of one of the `groups` (n,) together. A call that fails leaves the
+        classifier unchanged.
         """
         with restore_on_error(self), deduplicate_warnings(), one_thread():
-            density = self._named_density()
-            sample, self.encoder_ = validate_fit_input(
+            density = named_density(self.density)
+            data, self.encoder_ = validate_fit_input(
                 self, X, y, sample_weight, self.class_weight, smallest_class=1, groups=groups
             )
-            self.scaler_ = sample.fit_scaler(self.standardize)
-            self.density_ = _held_out_by_group(clone(density), sample)
-            self.density_.fit(self.scaler_(sample.X), sample.labels, sample.weight)
+            self.scaler_ = data.fit_scaler(self.standardize)
+            self.density_ = _with_grouped_folds(clone(density), data)
+            self.density_.fit(self.scaler_(data.X), data.labels, data.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors
-            self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
-            self.class_weight_ = sample.class_weight
-            self.__dict__.pop("venn_abers_", None)  # of another fit
-            self.classes_, self.class_count_ = sample.classes, np.bincount(sample.y, minlength=len(sample.classes))
-            self.typicality_ = Typicality().fit(sample.X, sample.y, sample.weight)
+            self.log_priors_ = log_priors(self.priors, prior, default, data.class_weight)
+            self.class_weight_ = data.class_weight
+            self.__dict__.pop("venn_abers_", None)  # of an earlier fit
+            self.classes_, self.class_count_ = data.classes, np.bincount(data.y, minlength=len(data.classes))
+            self.typicality_ = Typicality().fit(data.X, data.y, data.weight)
         return self
 
     def resolved_config(self) -> dict[str, Any]:
-        """Say what the words among the parameters stand for: the density.
+        """Return the density for which a name stands.
 
         >>> GenerativeClassifier("kernel").resolved_config()
         {'density': KernelDensity()}
         """
-        return {"density": self._named_density()}
+        return {"density": named_density(self.density)}
 
     def predict_log_proba_scaled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
-        found = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
-        return np.ascontiguousarray(found.log_proba.numpy())
-
-    def _named_density(self) -> ClassDensity:
-        return named_density(self.density)
+        """Return the log-probability of each class, (m, k), at standardized points, `scaler_(X)`."""
+        posterior = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
+        return np.ascontiguousarray(posterior.log_proba.numpy())
 
 
-def _held_out_by_group(density: ClassDensity, sample: LabeledData) -> ClassDensity:
-    """The density, with folds that keep groups together if it has folds."""
-    cv = density.get_params(deep=False).get("cv")
-    if sample.groups is None or not isinstance(cv, Integral):
+def _with_grouped_folds(density: ClassDensity, data: LabeledData) -> ClassDensity:
+    """Return the density, with folds that hold out groups together if it is cross-validated."""
+    params = density.get_params(deep=False)
+    cv = params.get("cv")
+    if data.groups is None or not isinstance(cv, Integral):
         return density
-    seed = density.get_params(deep=False)["random_state"]
-    folds = make_folds(cv, sample.y, seed, round_robin_folds, classes=sample.classes, groups=sample.groups)
+    seed = params["random_state"]
+    folds = make_folds(cv, data.y, seed, round_robin_folds, classes=data.classes, groups=data.groups)
     return density.set_params(cv=folds)

@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier on soft labels: each synthetic point is a weighted row for every class in its label."""
+"""Any scikit-learn classifier on soft labels: a synthetic sample is a weighted row for every class in its label."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from genlabel._validation import check_frame, check_positive, ignore_overflow, r
 from genlabel.mixing import GenMix, Sampler
 
 
-def _offers(method: str) -> Any:
-    """Whether the estimator has a method: the fitted one, or the one that will be."""
+def _estimator_has(method: str) -> Any:
+    """Return the condition that the estimator, fitted or not, has a method."""
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), method))
 
 
 @final
 class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Train a classifier on the given rows and on synthetic points with soft labels.
+    """Train a classifier on the given rows and on synthetic samples with soft labels.
 
-    The cross-entropy of a soft label is the mean of those of the classes, weighted by the label: a point with the label
-    (0.3, 0.7) is two rows, of weights 0.3 and 0.7. So every classifier that takes `sample_weight` learns from them.
+    The cross-entropy of a soft label is the mean over the classes, weighted by the label: a sample with the label (0.3,
+    0.7) is two rows, of weights 0.3 and 0.7. Every classifier that takes `sample_weight` can learn from them.
 
     Parameters
     ----------
     estimator : classifier
-        Its `fit` takes `sample_weight`. A pipeline goes around: `make_pipeline(StandardScaler(),
+        Its `fit` takes `sample_weight`. A pipeline goes around this classifier: `make_pipeline(StandardScaler(),
         SoftLabelClassifier(LogisticRegression()))`.
     sampler : Sampler or None
-        Makes the points, such as :class:`GenMix` or :class:`GenLabelSampler`; None is `GenMix()`. Its `output` is of no
-        concern.
+        Makes the synthetic samples, such as :class:`GenMix` or :class:`GenLabelSampler`; None is `GenMix()`. Its
+        `output` has no effect.
     synthetic_weight : float
-        What a synthetic point weighs beside a given row.
+        Weight of a synthetic sample; a given row has weight 1.
     random_state : int, RandomState or None
-        Seeds what has a `random_state` of None in the estimator and in the sampler.
+        Seeds every `random_state` of the estimator and of the sampler that is None.
 
     Attributes
     ----------
@@ -65,10 +65,12 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the estimator to the rows of `X` (n, d) with labels `y` (n,), and to the sampler's. A failing call
-        changes nothing."""
+        """Fit the estimator to the rows of `X` (n, d) with labels `y` (n,), and to synthetic samples.
+
+        A call that fails leaves the classifier unchanged.
+        """
         with restore_on_error(self):
-            self._check()
+            self._check_params()
             check_frame(X, numbers=True)
             with ignore_overflow():
                 points, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
@@ -81,47 +83,47 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self.classes_ = self.estimator_.classes_
         return self
 
-    @_offers("predict")
+    @_estimator_has("predict")
     def predict(self, X: Any) -> NDArray[Any]:
-        """The estimator's classes of the rows, (m,)."""
-        points = self._points(X)
+        """Return the estimator's class of each row, (m,)."""
+        points = self._check_query(X)
         return self.estimator_.predict(points)
 
-    @_offers("predict_proba")
+    @_estimator_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The estimator's probabilities, (m, k)."""
-        points = self._points(X)
+        """Return the estimator's probabilities, (m, k)."""
+        points = self._check_query(X)
         return self.estimator_.predict_proba(points)
 
-    @_offers("predict_log_proba")
+    @_estimator_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """The logarithms of the estimator's probabilities, (m, k)."""
-        points = self._points(X)
+        """Return the logarithms of the estimator's probabilities, (m, k)."""
+        points = self._check_query(X)
         return self.estimator_.predict_log_proba(points)
 
-    @_offers("decision_function")
+    @_estimator_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The estimator's scores, (m,) of two classes, else (m, k)."""
-        points = self._points(X)
+        """Return the estimator's scores, (m,) for two classes, else (m, k)."""
+        points = self._check_query(X)
         return self.estimator_.decision_function(points)
 
-    def _points(self, X: Any) -> NDArray[np.float64]:
+    def _check_query(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "estimator_")
         return validate_data(self, X, dtype=np.float64, order="C", reset=False)
 
-    def _check(self) -> None:
-        check_positive("synthetic_weight", self.synthetic_weight, "1 makes a synthetic point worth a given row")
+    def _check_params(self) -> None:
+        check_positive("synthetic_weight", self.synthetic_weight, "1 gives a synthetic sample the weight of a row")
         if self.sampler is not None and not isinstance(self.sampler, Sampler):
             raise ValueError(f"sampler={self.sampler!r} must be a Sampler, such as GenMix() or GenLabelSampler()")
         if not has_fit_parameter(self.estimator, "sample_weight"):
             raise ValueError(
-                f"estimator={self.estimator!r} takes no sample_weight, by which soft labels are learned; take one that "
+                f"estimator={self.estimator!r} takes no sample_weight, by which soft labels are learned; give one that "
                 "does, and put a pipeline around this classifier, not inside"
             )
 
 
 def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:
-    """A copy with seeds wherever a random_state is None."""
-    fresh = clone(estimator)
-    names = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
-    return fresh.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(names)})
+    """Return a copy with a seed for every random_state that is None."""
+    copy = clone(estimator)
+    names = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
+    return copy.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(names)})

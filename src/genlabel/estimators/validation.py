@@ -1,4 +1,4 @@
-"""What the user hands in, checked once: points, class indices, weights."""
+"""Validation of the input of `fit`: features, class indices, weights and groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from genlabel._standardization import Standardization
 from genlabel._validation import check_frame, check_magnitude, check_weights, ignore_overflow
-from genlabel.estimators.encoding import Columns, Numbers, TabularEncoder, is_mixed
+from genlabel.estimators.encoding import FrameEncoder, NumericEncoder, TabularEncoder, has_mixed_types
 from genlabel.model_selection.splits import LabeledData
 
 
@@ -30,7 +30,7 @@ def validate_fit_input(
     """Return the checked input of `fit`, without rows of weight zero, and the encoder of its table."""
     check_frame(X)
     with ignore_overflow():
-        encoder, points, target, weight = _read_table(estimator, X, y, sample_weight)
+        encoder, points, target, weight = _encode_table(estimator, X, y, sample_weight)
     check_magnitude(float(np.abs(points).max()))
     check_classification_targets(target)
     n_rows = len(points)
@@ -42,36 +42,36 @@ def validate_fit_input(
     classes, index = np.unique(target, return_inverse=True)
     _check_classes(estimator, classes, np.bincount(index), smallest_class)
     if not Standardization.fit(points, weight).keep.any():
-        raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
-    tilt = _read_class_weight(class_weight, classes, target, weight)
-    data = LabeledData(points, index, classes, weight, rows, n_rows, tilt, _read_groups(groups, rows, n_rows))
+        raise ValueError(f"all {points.shape[1]} features are constant; give at least one that varies")
+    tilt = _check_class_weight(class_weight, classes, target, weight)
+    data = LabeledData(points, index, classes, weight, rows, n_rows, tilt, _check_groups(groups, rows, n_rows))
     return data, encoder
 
 
-def _read_table(
+def _encode_table(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any
 ) -> tuple[TabularEncoder, NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]:
-    """What makes numbers of a table, learned from the rows of some weight; the numbers, labels and weights of all."""
-    if is_mixed(X):
+    """Return an encoder that is fitted to the rows of positive weight; values, labels and weights of all rows."""
+    if has_mixed_types(X):
         validate_data(estimator, X, skip_check_array=True)
-        weight = _read_weight(sample_weight, len(X))
-        columns = Columns.learn(X if weight is None else X[weight > 0])
-        return columns, *columns.fit_read(estimator, X, y), weight
+        weight = _check_sample_weight(sample_weight, len(X))
+        frame_encoder = FrameEncoder.fit(X if weight is None else X[weight > 0])
+        return frame_encoder, *frame_encoder.check_training_data(estimator, X, y), weight
     points, target = validate_data(
         estimator, X, y, dtype=np.float64, order="C", ensure_min_samples=2, ensure_all_finite="allow-nan"
     )
-    weight = _read_weight(sample_weight, len(points))
-    numbers = Numbers.learn(points if weight is None else points[weight > 0])
-    return numbers, numbers.fill(points), target, weight
+    weight = _check_sample_weight(sample_weight, len(points))
+    encoder = NumericEncoder.fit(points if weight is None else points[weight > 0])
+    return encoder, encoder.impute(points), target, weight
 
 
-def _read_groups(groups: Any, rows: NDArray[np.int64], n_rows: int) -> NDArray[np.intp] | None:
-    """The numbers of the groups of some rows; those without a group are of one each."""
+def _check_groups(groups: Any, rows: NDArray[np.int64], n_rows: int) -> NDArray[np.intp] | None:
+    """Return the group numbers of some rows; a row whose group is missing is a group of its own."""
     if groups is None:
         return None
     given = np.asarray(groups)
     if given.shape != (n_rows,):
-        raise ValueError(f"groups has shape {given.shape}; X has {n_rows} rows, and each has one group")
+        raise ValueError(f"groups has shape {given.shape}; expected ({n_rows},), one group for each row of X")
     number = pd.factorize(given)[0].astype(np.intp)
     alone = number < 0
     number[alone] = number.max() + 1 + np.arange(alone.sum())
@@ -91,14 +91,15 @@ def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDAr
         )
 
 
-def _read_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+def _check_sample_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     weight = np.ones(n) if sample_weight is None else check_weights(sample_weight, n)
     return None if (weight == 1).all() else weight
 
 
-def _read_class_weight(
+def _check_class_weight(
     class_weight: Any, classes: NDArray[Any], target: NDArray[Any], weight: NDArray[np.float64] | None
 ) -> NDArray[np.float64] | None:
+    """Return class weights (k,) of mean 1 over the rows."""
     if class_weight is None:
         return None
     index = np.searchsorted(classes, target)

@@ -29,7 +29,7 @@ from genlabel.evaluation.records import (
     run_trials,
     software_versions,
 )
-from genlabel.metrics import LEAST_PROBABILITY, index_labels, predict_log_proba, score_log_proba, shares_log_loss
+from genlabel.metrics import MIN_PROBABILITY, index_labels, predict_log_proba, prior_log_loss, score_log_proba
 
 CaughtWarnings = Sequence[warnings.WarningMessage]
 ScoreFunction = Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]]
@@ -111,7 +111,7 @@ class FitRunner:
             seed=self.seed,
             test_size=self.test_size,
             fewest_rows=MIN_CLASS_ROWS,
-            least_probability=LEAST_PROBABILITY,
+            least_probability=MIN_PROBABILITY,
             data=data,
             **({"bins": N_BINS} if self.count_predictions else {}),
         )
@@ -136,7 +136,7 @@ class FitRunner:
             log_proba = predict_log_proba(model, table.X.iloc[test])
             predict_seconds = process_time() - start
             y_train, y_test = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
-            prior_loss = shares_log_loss(y_train, y_test)
+            prior_loss = prior_log_loss(y_train, y_test)
             metrics = self.score(log_proba, y_test)
         if not np.isfinite(metrics["log_loss"]):
             raise ValueError(f"{fit.method} predicts probabilities that are not numbers")

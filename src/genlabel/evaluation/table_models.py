@@ -31,7 +31,7 @@ from genlabel.data.tables.columns import as_strings
 from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
-from genlabel.metrics import index_labels, predict_log_proba, score_log_proba, shares_log_loss
+from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, Schema, save_model
 
 TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "stacked": "stacked"}
@@ -63,7 +63,7 @@ class HoldoutScores:
     scores: dict[str, float]
     """Metrics of `genlabel.evaluation.comparison.score_table`."""
     prior_scores: dict[str, float]
-    """Accuracy (percent) and log-loss of the prior baseline, which predicts the class priors of the other rows."""
+    """Accuracy and log-loss of the prior baseline, which predicts the class priors of the other rows."""
 
 
 @final
@@ -139,7 +139,7 @@ def fit_table(
     >>> from genlabel import GenerativeClassifier
     >>> from genlabel.data.datasets import load_table
     >>> fitted = fit_table(load_table("iris"), GenerativeClassifier())
-    >>> fitted.held_out.rows, fitted.held_out.scores["accuracy"] > 90
+    >>> fitted.held_out.rows, fitted.held_out.scores["accuracy"] > 0.9
     (30, True)
     >>> fitted.model.predict(load_table("iris").X[:1]).tolist()
     ['setosa']
@@ -249,7 +249,7 @@ def atypical_level(model: LoadedModel) -> float:
 
 
 def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[np.int64]) -> dict[str, float]:
-    """Return accuracy (percent), log-loss and more of predictions, over the rows whose class is known.
+    """Return accuracy, log-loss and more of predictions, over the rows whose class is known.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
     >>> model = GenerativeClassifier().fit(X, y)
     >>> model = LoadedModel(model, Schema.of(model))
     >>> score_predictions(model, predict_table(model, X[:60]), np.where(y[:60] == 0, 0, -1))["accuracy"]
-    100.0
+    1.0
     """
     columns = [f"probability_{name}" for name in model.classes_]
     known = y >= 0
@@ -306,8 +306,8 @@ def _measure(model: Pipeline, table: Table, split: Split) -> HoldoutScores:
     y_train, y_test = (index_labels(table.y.iloc[rows], model.classes_) for rows in split)
     majority = np.bincount(y_train).argmax()
     prior_scores = {
-        "accuracy": 100.0 * float((y_test == majority).mean()),
-        "log_loss": shares_log_loss(y_train, y_test),
+        "accuracy": float((y_test == majority).mean()),
+        "log_loss": prior_log_loss(y_train, y_test),
     }
     cases = len(y_test) if table.groups is None else table.groups.iloc[split[1]].nunique()
     scores = score_table(predict_log_proba(model, table.X.iloc[split[1]]), y_test)

@@ -1,7 +1,7 @@
-"""Generative labels in anybody's training loop: the drop-in, and its adapters to other libraries."""
+"""Generative labels in any training loop: GenLabelMixup, and its adapters to other libraries."""
 
 from genlabel._lazy import lazy_getattr
-from genlabel.integrations.accuracy import MixedAccuracy, mixed_accuracy
+from genlabel.integrations.batches import MixedAccuracy, mixed_accuracy
 from genlabel.integrations.collate import MixCollate
 from genlabel.integrations.mixup import GenLabelMixup
 

@@ -1,4 +1,4 @@
-"""Mixing where a loader makes its batches: a `collate_fn`, also in worker processes."""
+"""Mixing in a data loader: a `collate_fn`, also in worker processes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from genlabel.integrations.mixup import GenLabelMixup
 
 @final
 class MixCollate:
-    """A `collate_fn` that mixes and labels each batch; every worker, rank and epoch draws pairs of its own.
+    """Function for `DataLoader(collate_fn=)` that mixes and labels each batch, differently in every worker and epoch.
 
-    For labels that do not learn: those of a fitted density, or of mixup itself (gamma=0). What is learned in a worker
-    would be lost with it.
+    It needs labels that do not learn: those of a fitted density, or of mixup (gamma=0). Anything learned in a worker
+    would be lost.
 
     Parameters
     ----------
     mixup : GenLabelMixup
-        Made without a network or a teacher.
+        Object without a network or a teacher.
     collate : callable
-        Makes (x, y) of a list of samples.
+        Function from a list of samples to (x, y).
 
     Examples
     --------
@@ -36,11 +36,11 @@ class MixCollate:
 
     def __init__(self, mixup: GenLabelMixup, collate: Callable[[list[Any]], Any] = default_collate) -> None:
         if not isinstance(mixup, GenLabelMixup):
-            raise TypeError(f"mixup is a {type(mixup).__name__}; give GenLabelMixup(num_classes=..., gamma=0), say")
+            raise TypeError(f"mixup is a {type(mixup).__name__}; pass a GenLabelMixup")
         if mixup.labeler.update_source is not None:
             raise ValueError(
-                "the density of mixup learns, and what it learns in a worker is lost with it; give a fitted density=, "
-                "gamma=0, or mix in the loop"
+                "the density of mixup learns, which is lost with a worker process; pass a fitted density=, or gamma=0, "
+                "or mix in the loop"
             )
         self.mixup, self.collate = mixup, collate
 

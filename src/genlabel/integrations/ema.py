@@ -1,4 +1,4 @@
-"""A second network whose features label a batch before the first has seen it: frozen, or an average of the first."""
+"""Teacher network whose features label a batch before the trained network sees it: frozen, or a moving average."""
 
 from __future__ import annotations
 
@@ -8,79 +8,100 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from genlabel._validation import check_interval
+from genlabel._validation import check_choice, check_interval
 from genlabel.integrations.hooks import FeatureHook, find_layer, unwrap
 
 
 @final
 class Teacher(nn.Module):
-    """A network in evaluation mode that is asked for features only, and goes with its owner in state and device.
+    """Network in evaluation mode that gives features only; its owner saves and moves it.
 
     Parameters
     ----------
     network : Module
-        Put in evaluation mode; the average of another is a copy of it.
-    layer : str or None
-        As in :func:`genlabel.integrations.hooks.find_layer`.
+        Network, which is put in evaluation mode.
+    feature_layer : str or None
+        See :func:`genlabel.integrations.hooks.find_layer`.
     num_classes : int
     decay : float in [0, 1) or None
-        Share of the average that stays in an update, in the long run: the t-th keeps at most (1 + t) / (10 + t).
-        None is a teacher that does not change.
+        Weight of the average in an update, in the long run: the t-th update uses at most (1 + t) / (10 + t).
+        None is a frozen teacher.
 
     Examples
     --------
     >>> network = nn.Linear(2, 3)
-    >>> Teacher.average_of(network, None, 3, decay=0.999).features_of(torch.tensor([[1.0, 2.0]]))
+    >>> Teacher.average_of(network, None, 3, decay=0.999).features(torch.tensor([[1.0, 2.0]]))
     tensor([[1., 2.]])
     """
 
     updates: Tensor
 
-    def __init__(self, network: nn.Module, layer: str | None, num_classes: int, decay: float | None = None) -> None:
+    def __init__(
+        self, network: nn.Module, feature_layer: str | None, num_classes: int, decay: float | None = None
+    ) -> None:
         super().__init__()
         self.network = unwrap(network).eval()
-        self.layer, self.num_classes = layer, num_classes
+        self.feature_layer, self.num_classes = feature_layer, num_classes
         self.decay = decay
         if decay is not None:
             check_interval("decay", decay, 0.0, 1.0 - 1e-9, "0.999 averages about the last thousand steps")
         self.register_buffer("updates", torch.zeros(()))
-        self._tap: FeatureHook | None = FeatureHook(find_layer(self.network, layer, num_classes), self.network)
+        self._hook: FeatureHook | None = self._make_hook()
 
     @property
-    def averages(self) -> bool:
-        """Whether it follows a network."""
+    def is_average(self) -> bool:
+        """True if it is the moving average of a network."""
         return self.decay is not None
 
     @classmethod
-    def average_of(cls, network: nn.Module, layer: str | None, num_classes: int, decay: float) -> Teacher:
-        """A teacher that starts as a copy of the network, and follows it by :meth:`follow`."""
+    def average_of(cls, network: nn.Module, feature_layer: str | None, num_classes: int, decay: float) -> Teacher:
+        """Return a teacher that starts as a copy of the network, and follows it by :meth:`update`."""
         twin = copy.deepcopy(unwrap(network)).requires_grad_(False)
-        return cls(twin, layer, num_classes, decay)
+        return cls(twin, feature_layer, num_classes, decay)
 
     @torch.no_grad()
-    def features_of(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
         """Return the features (n, d) of a batch."""
-        if self._tap is None:  # a copy has no hook of its own yet
-            self._tap = FeatureHook(find_layer(self.network, self.layer, self.num_classes), self.network)
-        return self._tap.features_of(x)
+        if self._hook is None:  # in a copy
+            self._hook = self._make_hook()
+        return self._hook.features_of(x)
 
     @torch.no_grad()
-    def follow(self, network: nn.Module) -> None:
-        """Move the weights towards those of the network; statistics of batch normalisation are taken over."""
+    def update(self, network: nn.Module) -> None:
+        """Move the weights towards those of the network; buffers, such as running statistics, are copied."""
         self.updates.add_(1.0)
-        keep = ((1.0 + self.updates) / (10.0 + self.updates)).clamp(max=self.decay)
-        theirs = unwrap(network)
-        for mine, new in zip(self.network.parameters(), theirs.parameters(), strict=True):
-            mine.lerp_(new.detach(), (1.0 - keep).to(mine))
-        for kept, now in zip(self.network.buffers(), theirs.buffers(), strict=True):
-            kept.copy_(now)
+        decay = ((1.0 + self.updates) / (10.0 + self.updates)).clamp(max=self.decay)
+        source = unwrap(network)
+        for mine, theirs in zip(self.network.parameters(), source.parameters(), strict=True):
+            mine.lerp_(theirs.detach(), (1.0 - decay).to(mine))
+        for buffer, value in zip(self.network.buffers(), source.buffers(), strict=True):
+            buffer.copy_(value)
+
+    def _make_hook(self) -> FeatureHook:
+        return FeatureHook(find_layer(self.network, self.feature_layer, self.num_classes), self.network)
 
     def train(self, mode: bool = True) -> Teacher:
-        """It stays in evaluation mode."""
+        """Stay in evaluation mode."""
         super().train(mode)
         self.network.eval()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the hook, which a copy puts on its own network."""
-        return {**self.__dict__, "_tap": None}
+        """Return the state without the hook, which a copy registers on its own network."""
+        return {**self.__dict__, "_hook": None}
+
+
+def make_teacher(
+    teacher: nn.Module | str | None, network: nn.Module | None, feature_layer: str | None, k: int, decay: float
+) -> Teacher | None:
+    """Return the teacher for a module, for "ema" or for None."""
+    if teacher is None:
+        return None
+    if isinstance(teacher, str):
+        check_choice("teacher", teacher, ["ema"], also="a module")
+        if network is None:
+            raise ValueError("teacher='ema' needs the network that it averages: GenLabelMixup(network, ...)")
+        return Teacher.average_of(network, feature_layer, k, decay)
+    if network is not None and unwrap(teacher) is unwrap(network):
+        raise ValueError("teacher is the network itself; pass a copy, copy.deepcopy(network), or 'ema'")
+    return Teacher(teacher, feature_layer, k)

@@ -1,9 +1,9 @@
-"""Features of a layer, caught as a batch passes through any network, and mixing after a layer: both by hooks."""
+"""Forward hooks: capture the features of a layer in a pass through any network, and mix the output of a layer."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 from torch import Tensor, nn
@@ -12,13 +12,13 @@ from torch.utils.hooks import RemovableHandle
 from genlabel.mixing import Mixer, MixParams
 
 
-class Layer(NamedTuple):
-    """A module of a network, and which side of it is meant."""
+class HookTarget(NamedTuple):
+    """Module of a network, with the side on which a hook is registered."""
 
     module: nn.Module
     name: str
-    before: bool
-    """Whether its input is meant, not its output."""
+    is_input: bool
+    """True for the module's input, False for its output."""
 
 
 def unwrap(network: nn.Module) -> nn.Module:
@@ -33,43 +33,48 @@ def unwrap(network: nn.Module) -> nn.Module:
         raise TypeError("network is a DataParallel, whose copies share one hook; use DistributedDataParallel")
     if isinstance(network, nn.parallel.DistributedDataParallel):
         return unwrap(network.module)
-    inside = getattr(network, "_orig_mod", None)
-    return network if inside is None else unwrap(inside)
+    inner = getattr(network, "_orig_mod", None)
+    return network if inner is None else unwrap(inner)
 
 
-def find_layer(network: nn.Module, name: str | None, num_classes: int) -> Layer:
-    """Return the layer whose features are meant: the output of a named one, or the input of the last linear one.
+def find_layer(network: nn.Module, name: str | None, num_classes: int) -> HookTarget:
+    """Return the output of the named module, or the input of the last `nn.Linear` with `num_classes` outputs.
 
     Parameters
     ----------
     network : Module
     name : str or None
-        A dotted name, as in `network.named_modules()`; None is the last `nn.Linear` with `num_classes` outputs.
+        Dotted name, as in `network.named_modules()`.
     num_classes : int
 
     Examples
     --------
     >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-    >>> find_layer(network, None, 3).name, find_layer(network, "1", 3).before
+    >>> find_layer(network, None, 3).name, find_layer(network, "1", 3).is_input
     ('2', False)
     """
+
+    def shorten(names: list[str]) -> str:
+        shown = [repr(name) for name in names if name]
+        return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "") or "none"
+
     modules = dict(network.named_modules())
     if name is not None:
         if name not in modules or not name:
-            raise ValueError(f"feature_layer={name!r} is not in the network; its modules are {_some(list(modules))}")
-        return Layer(modules[name], name, before=False)
-    heads = [found for found, module in modules.items() if isinstance(module, nn.Linear)]
-    fitting = [found for found in heads if modules[found].out_features == num_classes]
-    if not fitting:
+            raise ValueError(f"layer {name!r} is not in the network; its modules are {shorten(list(modules))}")
+        return HookTarget(modules[name], name, is_input=False)
+    linear = [found for found, module in modules.items() if isinstance(module, nn.Linear)]
+    heads = [found for found in linear if modules[found].out_features == num_classes]
+    if not heads:
         raise ValueError(
-            f"the network has no nn.Linear with {num_classes} outputs ({_some(heads)} are linear); name the layer "
+            f"the network has no nn.Linear with {num_classes} outputs ({shorten(linear)} are linear); name the layer "
             "whose output is the features, such as feature_layer='avgpool'"
         )
-    return Layer(modules[fitting[-1]], fitting[-1], before=True)
+    return HookTarget(modules[heads[-1]], heads[-1], is_input=True)
 
 
 def pool_features(h: Tensor) -> Tensor:
-    """Return features (n, d): images (n, d, h, w) are averaged over their pixels, sequences (n, t, d) over their parts.
+    """Return features (n, d): the mean over pixels of images (n, d, h, w), or over tokens of sequences (n, t, d).
 
     >>> import torch
     >>> pool_features(torch.ones(2, 3, 4, 4)).shape, pool_features(torch.ones(2, 5, 3)).shape
@@ -81,45 +86,47 @@ def pool_features(h: Tensor) -> Tensor:
         return h.mean(1)
     if h.ndim == 2:
         return h
-    raise ValueError(f"the layer gives {tuple(h.shape)}; features are (n, d), (n, t, d) or (n, d, h, w): name another")
+    raise ValueError(
+        f"the layer's output has shape {tuple(h.shape)}; features are (n, d), (n, t, d) or (n, d, h, w): name another"
+    )
 
 
 def _idle(module: nn.Module, args: Any, output: Any = None) -> None:
-    """What a hook is in a copy of the network."""
+    """Do nothing: the hook in a copy of the network."""
 
 
 def _make_idle() -> Callable[..., None]:
     return _idle
 
 
-class _Tap(ABC):
-    """A hook that is open or closed; in a copy of the network, by deepcopy or pickle, it does nothing."""
+class _Hook(ABC):
+    """Base class of hooks that are active for one pass; in a copy of the network, they are idle."""
 
-    def __init__(self, layer: Layer, root: nn.Module) -> None:
-        self.layer, self.root = layer, root
-        self.is_open, self.count = False, 0
-        register = layer.module.register_forward_pre_hook if layer.before else layer.module.register_forward_hook
+    def __init__(self, target: HookTarget, root: nn.Module) -> None:
+        self.target, self.root = target, root
+        self.is_active, self.count = False, 0
+        module = target.module
+        register = module.register_forward_pre_hook if target.is_input else module.register_forward_hook
         self._handle: RemovableHandle = register(self)
 
     @final
     def __call__(self, module: nn.Module, args: Any, output: Any = None) -> Any:
-        """Called by the layer."""
-        if not self.is_open:
+        if not self.is_active:
             return None
         self.count += 1
-        return self._seen(args[0] if self.layer.before else output)
+        return self._receive(args[0] if self.target.is_input else output)
 
     @abstractmethod
-    def _seen(self, values: Any) -> Any:
-        """Take what passes."""
+    def _receive(self, values: Any) -> Any:
+        """Process the module's input or output."""
 
-    def close(self) -> None:
-        """Let everything pass."""
-        self.is_open = False
+    def deactivate(self) -> None:
+        """Ignore further passes."""
+        self.is_active = False
 
     def remove(self) -> None:
-        """Take the hook off the network."""
-        self.close()
+        """Remove the hook from the network."""
+        self.deactivate()
         self._handle.remove()
 
     def __deepcopy__(self, memo: Any) -> Callable[..., None]:
@@ -130,77 +137,77 @@ class _Tap(ABC):
 
 
 @final
-class FeatureHook(_Tap):
-    """Catch the features of a layer in one pass of the network.
+class FeatureHook(_Hook):
+    """Hook that captures the features of a layer in one pass of the network.
 
     Parameters
     ----------
-    layer : Layer
+    target : HookTarget
     root : Module
-        The network that it is in.
+        Network that contains it.
 
     Examples
     --------
     >>> import torch
     >>> network = nn.Sequential(nn.ReLU(), nn.Linear(2, 3))
-    >>> tap = FeatureHook(find_layer(network, None, 3), network)
+    >>> hook = FeatureHook(find_layer(network, None, 3), network)
     >>> with torch.no_grad():
-    ...     tap.features_of(torch.tensor([[-1.0, 2.0]]))
+    ...     hook.features_of(torch.tensor([[-1.0, 2.0]]))
     tensor([[0., 2.]])
     """
 
     features: Tensor | None = None
     after: MixHook | None = None
 
-    def _seen(self, values: Any) -> None:
+    def _receive(self, values: Any) -> None:
         if self.after is not None and self.after.count == 0:
             raise RuntimeError(
-                f"the features of layer {self.layer.name!r} come before {self.after.layer.name!r}, after which the "
-                "batch is mixed; name a later layer, or earlier ones in mix_layers="
+                f"the features of layer {self.target.name!r} come before {self.after.target.name!r}, after which the "
+                "batch is mixed; name a later feature_layer, or earlier mix_layers"
             )
-        self.features = pool_features(_first(values)).detach()
+        self.features = pool_features(_first_tensor(values)).detach()
 
-    def open(self, after: MixHook | None = None) -> None:
-        """Catch the features of the next pass, which come after those of the layer that is mixed."""
-        self.is_open, self.count, self.features, self.after = True, 0, None, after
+    def activate(self, after: MixHook | None = None) -> None:
+        """Capture the features of the next pass, which must come after those of the mixed layer."""
+        self.is_active, self.count, self.features, self.after = True, 0, None, after
 
     def take(self) -> Tensor:
-        """Return the features (n, d) that were caught, and close."""
-        self.close()
-        name = self.layer.name
+        """Return the captured features (n, d), and deactivate."""
+        self.deactivate()
+        name = self.target.name
         if self.features is None:
             raise RuntimeError(
                 f"the layer {name!r} has not run since the batch was mixed: call scores = network(mixup.mix(x, y)) "
-                "first, with the network in training mode; if it was, the layer is not on its way (name another), or "
-                "the network was compiled before it had hooks (torch.compiler.reset())"
+                "first, with the network in training mode. If you did, name a layer that the pass uses, or call "
+                "torch.compiler.reset() if the network was compiled before it had hooks"
             )
         if self.count > 1:
             raise RuntimeError(
                 f"the layer {name!r} ran {self.count} times since the batch was mixed: name one that runs once a "
-                "pass, and ask for the loss before the network sees another batch"
+                "pass, and compute the loss before the network sees another batch"
             )
         features, self.features = self.features, None
         return features
 
     def features_of(self, x: Tensor) -> Tensor:
-        """Pass a batch through the network for its features alone."""
-        self.open()
+        """Return the features of a batch, by a pass of its own."""
+        self.activate()
         try:
             self.root(x)
         finally:
-            self.close()
+            self.deactivate()
         return self.take()
 
 
 @final
-class MixHook(_Tap):
-    """Mix the output of a layer, or that of the first of several (the hidden states of a transformer, say).
+class MixHook(_Hook):
+    """Hook that mixes the output of a layer, or its first tensor if it has several (as in a transformer).
 
     Parameters
     ----------
-    layer : Layer
+    target : HookTarget
     root : Module
-        The network that it is in.
+        Network that contains it.
     mixer : Mixer
 
     Examples
@@ -208,51 +215,46 @@ class MixHook(_Tap):
     >>> import torch
     >>> from genlabel.mixing import Mixup
     >>> network = nn.Sequential(nn.ReLU(), nn.Identity())
-    >>> tap = MixHook(Layer(network[0], "0", before=False), network, Mixup())
-    >>> tap.open(MixParams(torch.tensor([1, 0]), torch.tensor([0.25, 1.0])))
+    >>> hook = MixHook(HookTarget(network[0], "0", is_input=False), network, Mixup())
+    >>> hook.activate(MixParams(torch.tensor([1, 0]), torch.tensor([0.25, 1.0])))
     >>> network(torch.tensor([[-4.0], [4.0]]))
     tensor([[3.], [4.]])
     """
 
-    def __init__(self, layer: Layer, root: nn.Module, mixer: Mixer) -> None:
-        super().__init__(layer, root)
+    def __init__(self, target: HookTarget, root: nn.Module, mixer: Mixer) -> None:
+        super().__init__(target, root)
         self.mixer = mixer
         self.draw: MixParams | None = None
 
-    def _seen(self, values: Any) -> Any:
-        if self.draw is None or not self.root.training:  # a batch that was mixed, and given up, before an evaluation
+    def _receive(self, values: Any) -> Any:
+        if self.draw is None or not self.root.training:  # mixed for training, but never passed before an evaluation
             return None
         if self.count > 1:
             raise RuntimeError(
-                f"the layer {self.layer.name!r} ran twice since the batch was mixed, and would mix it twice: name one "
-                "that runs once a pass, and ask for the loss before the network sees another batch"
+                f"the layer {self.target.name!r} ran twice since the batch was mixed, and would mix it twice: name one "
+                "that runs once a pass, and compute the loss before the network sees another batch"
             )
-        mixed = self.mixer.mix(_first(values), self.draw)
+        mixed = self.mixer.mix(_first_tensor(values), self.draw)
         return mixed if isinstance(values, Tensor) else type(values)((mixed, *values[1:]))
 
-    def open(self, draw: MixParams) -> None:
+    def activate(self, draw: MixParams) -> None:
         """Mix the next pass."""
-        self.is_open, self.count, self.draw = True, 0, draw
+        self.is_active, self.count, self.draw = True, 0, draw
 
     def check(self) -> None:
-        """Raise unless it has mixed a pass, and close."""
-        if self.is_open and self.count == 0:
+        """Raise unless it has mixed a pass, and deactivate."""
+        if self.is_active and self.count == 0:
             raise RuntimeError(
-                f"the layer {self.layer.name!r}, after which the batch is mixed, has not run: call "
-                "scores = network(mixup.mix(x, y)) first; if it was, the layer is not on its way (name another), or "
-                "the network was compiled before it had hooks (torch.compiler.reset())"
+                f"the layer {self.target.name!r}, after which the batch is mixed, has not run: call "
+                "scores = network(mixup.mix(x, y)) first. If you did, name a layer that the pass uses, or call "
+                "torch.compiler.reset() if the network was compiled before it had hooks"
             )
-        self.close()
+        self.deactivate()
 
 
-def _first(values: Any) -> Tensor:
-    """The tensor, or the first of several."""
-    found = values[0] if isinstance(values, tuple | list) and values else values
-    if not isinstance(found, Tensor):
-        raise TypeError(f"the layer gives a {type(values).__name__}; name one that gives a tensor, or a tuple of them")
-    return found
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = [repr(name) for name in names if name]
-    return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "") or "none"
+def _first_tensor(values: Any) -> Tensor:
+    """Return a tensor, or the first of several."""
+    tensor = values[0] if isinstance(values, tuple | list) and values else values
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"the layer's output is a {type(values).__name__}; name one with a tensor, or a tuple of them")
+    return tensor

@@ -1,4 +1,4 @@
-"""A Lightning callback that mixes and labels the batches of training, and of nothing else."""
+"""Lightning callback that mixes and labels training batches."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from genlabel.integrations.mixup import GenLabelMixup
 
 
 def _base() -> Any:
-    """The class of callbacks, of the package in use or of one that is there; else any class, which says so later."""
-    names = ["pytorch_lightning", "lightning.pytorch"]
-    for name in sorted(names, key=lambda name: name not in sys.modules):
+    """Return Lightning's class of callbacks, preferably of the package in use; `object` if there is none."""
+    for name in sorted(["pytorch_lightning", "lightning.pytorch"], key=lambda name: name not in sys.modules):
         try:
             return importlib.import_module(name).Callback
         except ImportError:
@@ -27,23 +26,22 @@ _Callback = _base()
 class GenLabelCallback(_Callback):  # type: ignore[misc, valid-type]
     """Give a LightningModule mixed batches with soft labels (n, k), in training only.
 
-    Its `training_step` stays as it is, with a loss that takes soft labels: `F.cross_entropy(self(x), y)`. The batch is
-    labelled before the network sees it, so that labels come from a fitted density, a teacher, or mixup itself
-    (gamma=0). Labels from the network's own pass need two lines in the module instead, and no callback:
-    `self.mixup.mix` and `self.mixup.loss`. An averaged teacher is moved after each batch. What is learned is in the
-    checkpoint.
+    Its `training_step` needs no change if its loss takes soft labels: `F.cross_entropy(self(x), y)`. The batch is
+    labeled before the network sees it, so that labels come from a fitted density, a teacher, or mixup (gamma=0). Labels
+    from the network's own forward pass need two lines in the module instead of the callback: `self.mixup.mix` and
+    `self.mixup.loss`. An averaged teacher is updated after each batch. Everything learned is in the checkpoint.
 
     Parameters
     ----------
     mixup : GenLabelMixup
     x, y : int or str
-        Where the batch, a list or a dict, has its points and its labels.
+        Index or key of the points and of the labels in the batch, a list or a dict.
 
     Examples
     --------
     >>> import torch
     >>> from pytorch_lightning import LightningModule, Trainer
-    >>> class Module(LightningModule):  # as anybody writes it
+    >>> class Module(LightningModule):
     ...     def __init__(self):
     ...         super().__init__()
     ...         self.net = torch.nn.Linear(1, 2)
@@ -67,37 +65,37 @@ class GenLabelCallback(_Callback):  # type: ignore[misc, valid-type]
         super().__init__()
         if mixup.needs_forward_hook or mixup.mixer.max_depth:
             raise ValueError(
-                "the callback labels a batch before the network sees it: make mixup with density=, teacher= or "
+                "the callback labels a batch before the network sees it: create mixup with density=, teacher= or "
                 "gamma=0, and a mixer of the input; or call self.mixup.mix and self.mixup.loss in training_step"
             )
         self.mixup, self._x, self._y = mixup, x, y
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Follow the module to its device."""
+        """Move to the device of the module."""
         self.mixup.to(pl_module.device)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Put the mixed points and their labels in the place of those in the batch."""
+        """Replace points and labels of the batch by mixed ones."""
         if not isinstance(batch, list | dict):
             raise TypeError(
-                f"the batch is a {type(batch).__name__}, which a callback cannot change; let the loader's collate_fn "
-                "return a list or a dict, or use genlabel.integrations.MixCollate"
+                f"the batch is a {type(batch).__name__}, which a callback cannot change; return a list or a dict "
+                "from the loader's collate_fn, or use genlabel.integrations.MixCollate"
             )
         batch[self._x], batch[self._y] = self.mixup(batch[self._x], batch[self._y])  # type: ignore[index]
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Move an averaged teacher."""
-        if self.mixup.teacher is not None and self.mixup.teacher.averages:
+        """Update an averaged teacher."""
+        if self.mixup.teacher is not None and self.mixup.teacher.is_average:
             self.mixup.update_ema()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Warn where the labels have collapsed."""
+        """Warn if the labels have collapsed."""
         self.mixup.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """What was learned, for the checkpoint."""
+        """Return everything learned, for the checkpoint."""
         return dict(self.mixup.state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Load a checkpoint."""
         self.mixup.load_state_dict(state_dict)

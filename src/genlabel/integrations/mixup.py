@@ -1,7 +1,8 @@
-"""GenLabelMixup: mixup, manifold mixup or CutMix with generative labels (arXiv Alg. 3), in anybody's training loop."""
+"""GenLabelMixup: mixup, manifold mixup or CutMix with generative labels (arXiv Alg. 3), for any training loop."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,50 +11,53 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
+from genlabel._arrays import one_hot
+from genlabel._distributed import rank_and_world_size
 from genlabel._validation import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
-from genlabel.integrations.accuracy import MixedAccuracy, mixed_accuracy
+from genlabel.integrations.batches import MixedAccuracy, check_batch, keep_memory_format, mixed_accuracy
+from genlabel.integrations.ema import make_teacher
 from genlabel.integrations.hooks import FeatureHook, MixHook, find_layer, unwrap
-from genlabel.integrations.parts import check_mixer, make_density, make_labeler, make_teacher
-from genlabel.integrations.reading import as_laid_out, as_targets, check_batch, process_rank
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, Mixup
-from genlabel.mixing.base import draw_to_device
+from genlabel.mixing.base import check_within_batch, draw_to_device
 from genlabel.training.compile import frozen_batchnorm_stats
 
 
 @cache
-def _compiled() -> Callable[..., Tensor]:
-    """Observing and labelling in a tenth of the kernels, for all objects: it is compiled when it is first called."""
+def _compiled_labeling() -> Callable[..., Tensor]:
+    """Return `observe_and_label` compiled, for all objects; compilation happens at the first call."""
     return torch.compile(observe_and_label, dynamic=False)
 
 
 @dataclass
-class _Pending:
-    """What is known of a batch between its mixing and its loss."""
+class _PendingBatch:
+    """State of a batch between its mixing and its loss."""
 
     y: Tensor
-    """As it was given."""
+    """Labels as given."""
     targets: Tensor
     """Labels before mixing, (n, k)."""
     draw: MixParams | None = None
-    """None where nothing was mixed: in evaluation."""
-    clean: Tensor | None = None
+    """None in evaluation, where nothing is mixed."""
+    clean_features: Tensor | None = None
     """Features of clean rows, if the density learns from these."""
     labels: Tensor | None = None
-    """Those of the mixed batch, as soon as they are known."""
-    trains: bool = False
-    """Whether it was mixed in training mode, for a pass that is caught: its labels are not for an evaluation."""
+    """Labels of the mixed batch, once they are computed."""
+    awaits_pass: bool = False
+    """True if it was mixed in training mode and needs captured features: its labels are not for an evaluation."""
 
 
 @final
 class GenLabelMixup(nn.Module):
     """Mix a batch and label it by class densities, in two or three lines of any training loop.
 
-    In a loop, features of the mixed batch are caught in the pass that the loss needs::
+    In a loop, features of the mixed batch are captured in the forward pass of the loss::
 
         scores = network(mixup.mix(x, y))
         loss = mixup.loss(scores)
@@ -62,45 +66,45 @@ class GenLabelMixup(nn.Module):
 
         x, target = mixup(x, y)
 
-    What it has learned is in its `state_dict`; the network is not, and not its own submodule. The mixing of draw t on
-    rank r is a function of (seed, r, t) alone, so that a run that goes on from a checkpoint sees the same pairs.
-    In evaluation mode (its own, or the network's) nothing is mixed, caught or learned: `mix` returns x as it is, `loss`
-    is the plain cross-entropy, `mixup(x, y)` gives x and y as a matrix.
+    Everything learned is in its `state_dict`; the network is not a submodule. Draw t on rank r depends only on
+    (seed, r, t), so that a run resumed from a checkpoint sees the same pairs. In evaluation mode (its own, or the
+    network's) nothing is mixed, captured or learned: `mix` returns x, `loss` is the plain cross-entropy, and
+    `mixup(x, y)` returns x and y as a matrix.
 
     Parameters
     ----------
     network : Module, optional
-        The one that is trained; inside DistributedDataParallel and torch.compile it is found.
+        Network that is trained, also wrapped in DistributedDataParallel or torch.compile.
     num_classes : int
     mixer : Mixer
         `Mixup()`, `ManifoldMixup(depths=...)` or `CutMix()`.
     feature_layer : str or None
-        Where features are caught: the output of the module of that name, averaged over pixels or tokens. None is the
-        input of the last `nn.Linear` that has `num_classes` outputs.
+        Module whose output is the features, averaged over pixels or tokens. None is the input of the last `nn.Linear`
+        with `num_classes` outputs.
     mix_layers : sequence of str
-        After which modules a manifold mixer mixes: its depth d is `mix_layers[d]`, and "" is the input. Name whole
-        stages or blocks. Inside a residual block only one of two branches would be mixed, which no hook can see.
+        Modules after which a manifold mixer mixes: depth d is `mix_layers[d]`, and "" is the input. Name whole stages
+        or blocks: inside a residual block only one of two branches would be mixed, which no hook can detect.
     gamma : float in [0, 1]
-        Weight of the generative label; 0 is mixup. The network teaches itself: far above 0.1, accuracy may fall.
+        Weight of the generative label; 0 is mixup. The network trains itself: far above 0.1, accuracy may fall.
     top_k : int or None
         Number of classes that share a generative label (arXiv Alg. 3 has 2); None is all.
     same_class : "relabel" or "keep"
-        "keep" leaves the label of a pair of one class alone.
+        "keep" leaves the label of a pair of one class unchanged.
     warmup_steps : int
-        Steps over which gamma grows from 0; only where a density learns in the steps.
+        Steps over which gamma grows from 0; only for a density that learns during training.
     density : ClassDensity or OnlineGaussianDensity, optional
-        Fitted to flattened points, or one that learns; without one, an `OnlineGaussianDensity(**settings)`.
+        Density fitted to flattened points, or one that learns; `OnlineGaussianDensity(**settings)` by default.
     teacher : Module, "ema" or None
-        Whose features are described: another network, or an average of the weights of `network`, moved by
-        :meth:`update_ema`. None is the network itself, in its own pass.
+        Network whose features feed the densities: a module, "ema" (moving average of `network`, see
+        :meth:`update_ema`), or None for the forward pass of `network` itself.
     decay : float
-        That of the average.
+        Decay of the moving average.
     seed : int
     compiled : bool or None
-        Whether the labelling of a density that learns is compiled (some seconds, once); None is on a GPU with Triton,
+        If True, compile the labeling by a density that learns (some seconds, once); None compiles on a GPU with Triton,
         where it takes a tenth of the kernels.
     **settings
-        Of the density: beta, statistics, covariance, margin, share, temperature.
+        Parameters of the density: beta, statistics, covariance, margin, share, temperature.
 
     Examples
     --------
@@ -112,8 +116,8 @@ class GenLabelMixup(nn.Module):
     tensor([1., 1., 1., 1.])
     """
 
-    _here: Tensor
-    """Nothing but the device that it is on."""
+    _device_marker: Tensor
+    """Buffer that only holds the device of this module."""
 
     def __init__(
         self,
@@ -140,41 +144,44 @@ class GenLabelMixup(nn.Module):
         self.compiled = compiled
         self.seed, self.feature_layer = check_count("seed", seed, low=0), feature_layer
         self.mix_layers = tuple(mix_layers)
-        self.mixer = check_mixer(Mixup() if mixer is None else mixer, self.mix_layers)
-        self._held = () if network is None else (unwrap(network),)  # in a tuple: no submodule
-        self.density = make_density(num_classes, density, settings)
-        self.labeler = make_labeler(self.density, self.gamma, top_k, same_class, warmup_steps)
+        self.mixer = _check_mixer(Mixup() if mixer is None else mixer, self.mix_layers)
+        self._network = () if network is None else (unwrap(network),)  # in a tuple, so that it is no submodule
+        self.density = _check_density(density, num_classes, settings)
+        self.labeler = _make_labeler(self.density, self.gamma, top_k, same_class, warmup_steps)
         self.teacher = make_teacher(teacher, network, feature_layer, num_classes, decay)
-        self._check_parts()
-        self.register_buffer("_here", torch.zeros(()), persistent=False)
+        if network is None and self.needs_forward_hook:
+            raise ValueError(f"gamma={gamma:g} needs a network, a teacher or a fitted density; gamma=0 is mixup")
+        if network is None and self.mixer.max_depth:
+            raise ValueError(f"{self.mixer!r} mixes inside a network; pass it: GenLabelMixup(network, ...)")
+        self.register_buffer("_device_marker", torch.zeros(()), persistent=False)
         self._draws = 0
-        self._pending: _Pending | None = None
-        self._features: FeatureHook | None = None
-        self._mixing: dict[int, MixHook] = {}
+        self._pending: _PendingBatch | None = None
+        self._feature_hook: FeatureHook | None = None
+        self._mix_hooks: dict[int, MixHook] = {}
         self.attach()
 
     @property
     def network(self) -> nn.Module | None:
-        """The network that is trained, out of its wrappers."""
-        return self._held[0] if self._held else None
+        """Network that is trained, unwrapped."""
+        return self._network[0] if self._network else None
 
     @property
     def is_mixing(self) -> bool:
-        """Whether it is in training mode, and so is the network."""
+        """True in training mode, of this module and of the network."""
         return self.training and (self.network is None or self.network.training)
 
     @property
     def needs_forward_hook(self) -> bool:
-        """Whether labels come from features that are caught in the network's own pass."""
+        """True if labels come from features captured in the network's forward pass."""
         return self.labeler.update_source is not None and self.teacher is None
 
     def mix(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the mixed batch, out of place; its labels are asked for by :meth:`loss` or :meth:`target`.
+        """Return the mixed batch, out of place; :meth:`loss` and :meth:`target` then give its labels.
 
         Parameters
         ----------
         x : Tensor (n, ...)
-            Floating. Where a hidden layer is drawn, it is left as it is, and mixed there.
+            Floating points. If a hidden layer is drawn, they are returned unchanged, and mixed there.
         y : Tensor (n,) or (n, k)
             Class indices or soft labels, before mixing.
         """
@@ -183,8 +190,8 @@ class GenLabelMixup(nn.Module):
             raise RuntimeError("mix needs the network: GenLabelMixup(network, ...); without one, call mixup(x, y)")
         if self.is_mixing:
             return self.apply_draw(x, y, self.draw(len(x), x))
-        self._close()
-        self._pending = _Pending(y, as_targets(y, self.num_classes, x.device))
+        self._deactivate_hooks()
+        self._pending = _PendingBatch(y, self._as_targets(y, x.device))
         return x
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -194,57 +201,61 @@ class GenLabelMixup(nn.Module):
         """
         check_batch(x, y, self.num_classes)
         if not self.training:
-            return x, as_targets(y, self.num_classes, x.device)
+            return x, self._as_targets(y, x.device)
         if self.needs_forward_hook or self.mixer.max_depth:
             raise RuntimeError(
-                "mixup(x, y) labels a batch before the network has seen it, and mixes its input: use mix and loss, or "
-                "give density= (fitted) or teacher=, or gamma=0 for mixup's own labels, and a mixer of the input"
+                "mixup(x, y) labels a batch before the network sees it, and mixes its input: use mix and loss, or pass "
+                "density= (fitted), teacher= or gamma=0, and a mixer of the input"
             )
         mixed = self.apply_draw(x, y, self.draw(len(x), x))
         return mixed, self.target()
 
     def draw(self, n: int, like: Tensor | None = None) -> MixParams:
-        """Draw how a batch of n rows is mixed: tensors on the device of `like`, or else on its own."""
-        worker = get_worker_info()
-        key = [self.seed, process_rank(), self._draws] + ([] if worker is None else [worker.seed])
+        """Draw how a batch of n rows is mixed: tensors on the device of `like`, or else of this module."""
+        worker, (rank, world_size) = get_worker_info(), rank_and_world_size()
+        if world_size == 1:
+            rank = int(os.environ.get("RANK", "0"))
+        key = [self.seed, rank, self._draws] + ([] if worker is None else [worker.seed])
         self._draws += 1
-        return draw_to_device(self.mixer.draw(n, np.random.default_rng(key)), self._here if like is None else like)
+        drawn = self.mixer.draw(n, np.random.default_rng(key))
+        return draw_to_device(drawn, self._device_marker if like is None else like)
 
     def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> Tensor:
-        """Mix a batch by a draw: deterministic, without checks, and without a break in `torch.compile`."""
+        """Mix a batch by a given draw: deterministic, unchecked, and without a graph break in `torch.compile`."""
         self.attach()
-        self._close()
-        batch = _Pending(
-            y, as_targets(y, self.num_classes, x.device), draw, trains=self.needs_forward_hook and self.is_mixing
-        )
+        self._deactivate_hooks()
+        targets = self._as_targets(y, x.device)
+        batch = _PendingBatch(y, targets, draw, awaits_pass=self.needs_forward_hook and self.is_mixing)
         if self.labeler.update_source == "clean":
-            batch.clean = self._features_of(x[: max(2, round(self.labeler.observed_fraction * len(x)))])
-        points = as_laid_out(self.mixer.mix(x, draw), x) if draw.depth == 0 or not self.needs_forward_hook else x
+            batch.clean_features = self._clean_features(x[: max(2, round(self.labeler.observed_fraction * len(x)))])
+        points = x
+        if draw.depth == 0 or not self.needs_forward_hook:
+            points = keep_memory_format(self.mixer.mix(x, draw), x)
         if draw.depth:
-            self._mixing[draw.depth].open(draw)
-        if self._features is not None:
-            self._features.open(after=self._mixing.get(draw.depth))
+            self._mix_hooks[draw.depth].activate(draw)
+        if self._feature_hook is not None:
+            self._feature_hook.activate(after=self._mix_hooks.get(draw.depth))
         else:
-            batch.labels = self._label(self._described(points), batch)
+            batch.labels = self._label(self._features(points), batch)
         self._pending = batch
         return x if draw.depth else points
 
     def target(self, scores: Tensor | None = None) -> Tensor:
-        """Return the labels (n, k), float32, of the batch that was mixed last; `scores` are only compared in shape."""
-        batch = self._last()
-        if batch.trains and not self.is_mixing:
+        """Return the labels (n, k), float32, of the last mixed batch; only the shape of `scores` is checked."""
+        batch = self._last_batch()
+        if batch.awaits_pass and not self.is_mixing:
             raise RuntimeError(
                 "the last batch was mixed for training, and now is evaluation: call scores = network(mixup.mix(x, y)) "
-                "there too, which mixes nothing, or use a loss of your own"
+                "there too, which mixes nothing, or use your own loss"
             )
         if batch.draw is not None and batch.draw.depth:
-            self._mixing[batch.draw.depth].check()
-        if batch.labels is None and batch.draw is not None and self._features is not None:
-            batch.labels = self._label(self._features.take(), batch)
+            self._mix_hooks[batch.draw.depth].check()
+        if batch.labels is None and batch.draw is not None and self._feature_hook is not None:
+            batch.labels = self._label(self._feature_hook.take(), batch)
         labels = batch.targets if batch.labels is None else batch.labels
         if scores is not None and scores.shape != labels.shape:
             raise ValueError(
-                f"scores have shape {tuple(scores.shape)}, the labels of the batch that was mixed last "
+                f"scores have shape {tuple(scores.shape)}, but the labels of the last mixed batch "
                 f"{tuple(labels.shape)}; call scores = network(mixup.mix(x, y)) for each batch"
             )
         return labels
@@ -252,45 +263,44 @@ class GenLabelMixup(nn.Module):
     def loss(self, scores: Tensor) -> Tensor:
         """Return the mean cross-entropy of scores (n, k) and :meth:`target`, computed in float32."""
         if not isinstance(scores, Tensor):
-            raise TypeError(f"scores are a {type(scores).__name__}; give the tensor (n, k) in it, output.logits, say")
+            raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
         return torch.nn.functional.cross_entropy(scores.float(), self.target(scores))
 
     def accuracy(self, scores: Tensor) -> MixedAccuracy:
-        """Return :func:`genlabel.mixed_accuracy` of scores (n, k) for the batch that was mixed last."""
-        batch = self._last()
+        """Return :func:`genlabel.mixed_accuracy` of scores (n, k) for the last mixed batch."""
+        batch = self._last_batch()
         if batch.draw is None:
             return mixed_accuracy(scores, batch.y)
         return mixed_accuracy(scores, batch.y, batch.draw.partner, batch.draw.lam)
 
     def update_ema(self) -> None:
-        """Move an averaged teacher towards the network: call it after the step of the optimiser."""
-        if self.teacher is None or not self.teacher.averages or self.network is None:
-            raise RuntimeError("there is no average of the network; make it with teacher='ema'")
-        self.teacher.follow(self.network)
+        """Move the averaged teacher towards the network; call it after the optimizer's step."""
+        if self.teacher is None or not self.teacher.is_average or self.network is None:
+            raise RuntimeError("there is no moving average of the network; create one with teacher='ema'")
+        self.teacher.update(self.network)
 
     def check(self) -> None:
-        """Warn (CollapseWarning) where the labels have collapsed; it waits for a GPU, so once an epoch is enough."""
+        """Warn (CollapseWarning) if the labels have collapsed; it waits for a GPU, so call it once per epoch."""
         self.labeler.check()
 
     def attach(self) -> None:
-        """Put the hooks on the network, if they are not there: what the constructor does."""
+        """Register the hooks on the network, unless they are; the constructor does so."""
         if self.network is None:
             return
         for depth, name in enumerate(self.mix_layers):
-            if name and depth not in self._mixing:
-                layer = find_layer(self.network, name, self.num_classes)
-                self._mixing[depth] = MixHook(layer, self.network, self.mixer)
-        if (
-            self._features is None and self.needs_forward_hook
-        ):  # last: of a layer that is mixed, the mixed output is caught
-            self._features = FeatureHook(find_layer(self.network, self.feature_layer, self.num_classes), self.network)
+            if name and depth not in self._mix_hooks:
+                target = find_layer(self.network, name, self.num_classes)
+                self._mix_hooks[depth] = MixHook(target, self.network, self.mixer)
+        if self._feature_hook is None and self.needs_forward_hook:  # registered last: it receives the mixed output
+            target = find_layer(self.network, self.feature_layer, self.num_classes)
+            self._feature_hook = FeatureHook(target, self.network)
 
     def detach(self) -> None:
-        """Take the hooks off the network; `mix` puts them on again."""
-        for tap in (self._features, *self._mixing.values()):
-            if tap is not None:
-                tap.remove()
-        self._features, self._mixing, self._pending = None, {}, None
+        """Remove the hooks from the network; `mix` registers them again."""
+        for hook in (self._feature_hook, *self._mix_hooks.values()):
+            if hook is not None:
+                hook.remove()
+        self._feature_hook, self._mix_hooks, self._pending = None, {}, None
 
     def __enter__(self) -> Self:
         self.attach()
@@ -299,67 +309,102 @@ class GenLabelMixup(nn.Module):
     def __exit__(self, *error: object) -> None:
         self.detach()
 
-    def _last(self) -> _Pending:
+    def _last_batch(self) -> _PendingBatch:
         if self._pending is None:
             raise RuntimeError("no batch has been mixed: call scores = network(mixup.mix(x, y)) first")
         return self._pending
 
-    def _close(self) -> None:
-        for tap in (self._features, *self._mixing.values()):
-            if tap is not None:
-                tap.close()
+    def _deactivate_hooks(self) -> None:
+        for hook in (self._feature_hook, *self._mix_hooks.values()):
+            if hook is not None:
+                hook.deactivate()
 
-    def _described(self, points: Tensor) -> Tensor:
-        """What the labeler is asked of: features by the teacher, or the points themselves, as rows."""
+    def _as_targets(self, y: Tensor, device: torch.device) -> Tensor:
+        """Return labels (n, k) in float32, whatever the precision of x: in bfloat16, class 257 would be 256."""
+        y = y.to(device, non_blocking=True)
+        return one_hot(y.long(), self.num_classes, torch.float32) if y.ndim == 1 else y.to(torch.float32)
+
+    def _features(self, points: Tensor) -> Tensor:
+        """Return the labeler's inputs: the teacher's features, or the points themselves as rows."""
         if self.teacher is not None and self.labeler.update_source is not None:
-            return self.teacher.features_of(points)
+            return self.teacher.features(points)
         return points.flatten(1).float()
 
     @torch.no_grad()
-    def _features_of(self, x: Tensor) -> Tensor:
-        """Features of clean rows, by a pass of their own that leaves no trace in the network."""
+    def _clean_features(self, x: Tensor) -> Tensor:
+        """Return features of clean rows, by a pass of their own that leaves no trace in the network."""
         if self.teacher is not None:
-            return self.teacher.features_of(x)
-        assert self._features is not None
-        with frozen_batchnorm_stats(self._features.root):
-            return self._features.features_of(x)
+            return self.teacher.features(x)
+        assert self._feature_hook is not None
+        with frozen_batchnorm_stats(self._feature_hook.root):
+            return self._feature_hook.features_of(x)
 
     @torch.no_grad()
-    def _label(self, described: Tensor, batch: _Pending) -> Tensor:
-        """Labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
+    def _label(self, features: Tensor, batch: _PendingBatch) -> Tensor:
+        """Return the labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
         assert batch.draw is not None
         if self.labeler.update_source is None:
-            labels: Tensor = self.labeler.label(described, batch.targets, batch.draw)
+            labels: Tensor = self.labeler.label(features, batch.targets, batch.draw)
             return labels.float()
-        seen = described if batch.clean is None else batch.clean
-        self.labeler.allocate(described)
-        rule = _compiled() if self._compiles(described) else observe_and_label
-        return rule(self.labeler, seen, batch.targets[: len(seen)], described, batch.targets, batch.draw).float()
-
-    def _compiles(self, features: Tensor) -> bool:
-        """Whether labels are compiled: if not said, where Triton compiles for the GPU that has the features."""
-        if self.compiled is not None:
-            return self.compiled
-        return features.is_cuda and find_spec("triton") is not None
-
-    def _check_parts(self) -> None:
-        """Raise where the parts do not go together."""
-        if self.needs_forward_hook and self.network is None:
-            raise ValueError(
-                f"gamma={self.gamma:g} needs a network whose features are described, a teacher, or a fitted density; "
-                "gamma=0 is mixup"
-            )
-        if self.mixer.max_depth and self.network is None:
-            raise ValueError(f"{self.mixer!r} mixes inside a network; give it: GenLabelMixup(network, ...)")
+        observed = features if batch.clean_features is None else batch.clean_features
+        self.labeler.allocate(features)
+        compiled = features.is_cuda and find_spec("triton") is not None if self.compiled is None else self.compiled
+        label = _compiled_labeling() if compiled else observe_and_label
+        targets = batch.targets[: len(observed)]
+        return label(self.labeler, observed, targets, features, batch.targets, batch.draw).float()
 
     def get_extra_state(self) -> Tensor:
-        """The number of draws, which is all the state of what is random."""
+        """Return the number of draws, which determines all random numbers."""
         return torch.tensor(self._draws)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Go on with the draw of that number."""
+        """Continue with the draw of that number."""
         self._draws = int(state)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without hooks, which a copy puts on its own network, and without the batch at hand."""
-        return {**self.__dict__, "_features": None, "_mixing": {}, "_pending": None}
+        """Return the state without hooks, which a copy registers on its own network, and without the last batch."""
+        return {**self.__dict__, "_feature_hook": None, "_mix_hooks": {}, "_pending": None}
+
+
+def _check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:
+    """Return the mixer; raise unless `layers` names a module for each of its depths."""
+    if not isinstance(mixer, Mixer):
+        raise TypeError(f"mixer={mixer!r} must be a Mixer such as Mixup(), ManifoldMixup() or CutMix()")
+    check_within_batch(mixer)
+    if not layers or layers[0] != "":
+        raise ValueError(f"mix_layers={tuple(layers)!r} must begin with '', the input, which is depth 0 of the mixer")
+    if mixer.max_depth >= len(layers):
+        raise ValueError(
+            f"{mixer!r} mixes at depth {mixer.max_depth}, but mix_layers={tuple(layers)!r} names {len(layers) - 1}; "
+            "name one module per depth: mix_layers=('', 'layer1', 'layer2')"
+        )
+    return mixer
+
+
+def _check_density(
+    density: ClassDensity | OnlineGaussianDensity | None, k: int, settings: dict[str, Any]
+) -> ClassDensity | OnlineGaussianDensity:
+    """Return the given density, or a new one that learns."""
+    if density is None:
+        return OnlineGaussianDensity(k, **settings)
+    if settings:
+        raise ValueError(f"{', '.join(settings)} are settings of a new density; pass density= with them")
+    if isinstance(density, ClassDensity):
+        check_is_fitted(density, "classes_")
+        if not np.array_equal(density.classes_, np.arange(k)):
+            raise ValueError(f"the density has the classes {density.classes_.tolist()}; it must be 0 to {k - 1}")
+    elif density.num_classes != k:
+        raise ValueError(f"the density has num_classes={density.num_classes}, but num_classes={k}")
+    return density
+
+
+def _make_labeler(
+    density: ClassDensity | OnlineGaussianDensity, gamma: float, top_k: int | None, same_class: str, warmup_steps: int
+) -> Labeler:
+    if warmup_steps and isinstance(density, ClassDensity):
+        raise ValueError(f"warmup_steps={warmup_steps!r} needs a density that learns during training; this is fitted")
+    if gamma == 0.0:
+        return LinearLabel()
+    if isinstance(density, OnlineGaussianDensity):
+        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps)
+    return GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class)

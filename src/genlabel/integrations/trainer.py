@@ -1,4 +1,4 @@
-"""The Trainer of Hugging Face transformers with mixed images and generative labels."""
+"""Trainer of Hugging Face transformers with mixed images and generative labels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import nn
 from genlabel.integrations.mixup import GenLabelMixup
 from genlabel.training.checkpoint import save_atomically
 
-STATE = "genlabel.pt"
-"""File beside the model, in which what was learned is kept."""
+STATE_FILE = "genlabel.pt"
+"""File next to the model, with everything learned."""
 
 
 def _base() -> Any:
-    """The class of trainers, if there is one; else any class, which says so later."""
+    """Return the Trainer of transformers; `object` if it is not installed."""
     try:
         return importlib.import_module("transformers").Trainer
     except ImportError:
@@ -29,20 +29,20 @@ _Trainer = _base()
 
 @final
 class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
-    """A `transformers.Trainer` whose training batches are mixed, and whose loss is that of soft labels.
+    """A `transformers.Trainer` with mixed training batches and the loss of soft labels.
 
-    A model that is given soft labels takes them for several labels at once, and trains each class by binary
-    cross-entropy, without a word: here the model is given none, and the loss is the cross-entropy of its `logits`.
-    Evaluation is the Trainer's own. What is learned is saved beside the model, and loaded when a run is resumed.
+    A model that receives soft labels silently treats them as multiple labels, and trains each class by binary
+    cross-entropy. Here the model receives no labels, and the loss is the cross-entropy of its `logits`. Evaluation is
+    the Trainer's own. Everything learned is saved next to the model, and loaded when a run is resumed.
 
     Parameters
     ----------
     *args, **kwargs
-        Of `transformers.Trainer`; `remove_unused_columns=False` if the data set has columns that a transform reads.
+        Arguments of `transformers.Trainer`; `remove_unused_columns=False` if a transform reads columns of the dataset.
     mixup : GenLabelMixup
-        Around the same model; either door will do.
+        Object for the same model, in either form of use.
     images : str
-        Name of the model's input that is mixed.
+        Name of the model input that is mixed.
 
     Examples
     --------
@@ -76,11 +76,11 @@ class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The loss of a mixed batch in training; that of the Trainer otherwise."""
+        """Return the loss of a mixed batch in training; that of the Trainer otherwise."""
         if not model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if isinstance(model, nn.DataParallel):
-            raise TypeError("the Trainer uses DataParallel; start one process a GPU: torchrun, or accelerate launch")
+            raise TypeError("the Trainer uses DataParallel; start one process per GPU, with torchrun")
         rest = {name: value for name, value in inputs.items() if name not in (self.images, "labels")}
         mixed = self.mixup.mix(inputs[self.images], inputs["labels"])
         outputs = model(**{self.images: mixed}, **rest)
@@ -88,24 +88,24 @@ class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """That of the Trainer; then an averaged teacher follows, one batch behind the optimiser."""
-        if self.mixup.teacher is not None and self.mixup.teacher.averages:
+        """Take a step of the Trainer; before it, update an averaged teacher, one batch behind the optimizer."""
+        if self.mixup.teacher is not None and self.mixup.teacher.is_average:
             self.mixup.update_ema()
         return super().training_step(*args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """That of the Trainer; before it, a warning where the labels have collapsed."""
+        """Evaluate as the Trainer does; before it, warn if the labels have collapsed."""
         self.mixup.check()
         return super().evaluate(*args, **kwargs)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model, and what was learned beside it."""
+        """Save the model, and everything learned next to it."""
         super().save_model(output_dir, _internal_call)
         if self.args.should_save:
-            save_atomically(self.mixup.state_dict(), Path(output_dir or self.args.output_dir) / STATE)
+            save_atomically(self.mixup.state_dict(), Path(output_dir or self.args.output_dir) / STATE_FILE)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)
-        path = Path(resume_from_checkpoint) / STATE
+        path = Path(resume_from_checkpoint) / STATE_FILE
         if path.exists():
             self.mixup.load_state_dict(torch.load(path, map_location=self.args.device, weights_only=True))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from sklearn.base import clone
 
 from genlabel._progress import FitProgress
-from genlabel.densities import CrossFittedDensity, LatentDensity, StackedDensity
+from genlabel.densities import LatentDensity, StackedDensity
+from genlabel.densities.base import CrossFittedDensity
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.model_selection.options import TrainerConfig
 from genlabel.model_selection.refit import refit_networks

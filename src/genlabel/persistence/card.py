@@ -1,4 +1,4 @@
-"""The model card: what a kept model was fitted to, what was chosen, how good it was, and when not to use it."""
+"""Model card: the data of a saved model, what was chosen, its held-out scores, and when not to use it."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ import numpy as np
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.persistence.schema import Schema
 
-FEW = 20
-"""Rows of a class below which its probabilities rest on next to nothing."""
-SHOWN = 30
-"""Columns and classes that a card lists at most."""
-LITTLE = 0.02
-"""A gain on the log-loss of the class shares, as a share of it, that is next to none."""
-SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
+MIN_CLASS_ROWS = 20
+"""Rows of a class below which the card warns about its probabilities."""
+MAX_LISTED = 30
+"""Columns and classes that a card lists."""
+MIN_GAIN = 0.02
+"""Relative gain in log-loss over the class priors below which the card warns about the model."""
+SPECIAL_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
-def describe(classifier: ProbabilityClassifier, schema: Schema, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what there is to say of a fitted classifier, as JSON holds it.
+def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the facts of a fitted classifier for its card, as JSON values.
 
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
     >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-    >>> found = describe(model, Schema.of(model))
-    >>> found["kind"], found["columns"], found["class_count"], found["guess"]["accuracy"]
+    >>> about = describe_model(model, Schema.of(model))
+    >>> about["kind"], about["columns"], about["class_count"], about["prior_baseline"]["accuracy"]
     ('GenerativeClassifier', 4, {'0': 50, '1': 50, '2': 50}, 0.3333333333333333)
     """
     count = classifier.class_count_
-    # The frequencies by which the search judges, in which class weights count.
-    share = np.exp(getattr(classifier, "log_prior_", np.log(count / count.sum())))
+    # The priors of the search, in which class weights count.
+    prior = np.exp(getattr(classifier, "log_prior_", np.log(count / count.sum())))
     return {
         "kind": type(classifier).__name__,
         "columns": len(schema.columns),
         "class_count": dict(zip(map(str, classifier.classes_.tolist()), count.tolist(), strict=True)),
         "chosen": {name: str(value) for name, value in getattr(classifier, "best_params_", {}).items()},
-        "held_out": _held_out(classifier),
-        "guess": {"log_loss": float(-share @ np.log(share)), "accuracy": float(share.max())},
-        "knows_support": hasattr(classifier, "typicality_"),
+        "held_out": _held_out_scores(classifier),
+        "prior_baseline": {"log_loss": float(-prior @ np.log(prior)), "accuracy": float(prior.max())},
+        "has_typicality": hasattr(classifier, "typicality_"),
         "notes": [str(note) for note in notes],
     }
 
@@ -52,92 +52,94 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     >>> from genlabel import GenerativeClassifier
     >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
     >>> schema = Schema.of(model)
-    >>> print(write_card(describe(model, schema), schema).splitlines()[0])
+    >>> print(write_card(describe_model(model, schema), schema).splitlines()[0])
     # A GenerativeClassifier for 3 classes
     """
+    left_out = ", ".join(f"{_escape(name)} = {_escape(value)}" for name, value in about.get("left_out", {}).items())
     parts = [
         f"# A {about['kind']} for {len(about['class_count'])} classes",
-        "Kept by [genlabel](https://arxiv.org/abs/2201.02354). In a shell: `genlabel predict FOLDER table.csv`; in "
-        'Python `genlabel.load_model("FOLDER").predict(table)`, where the table has the columns that are named here.',
+        "Saved by [genlabel](https://arxiv.org/abs/2201.02354). In a shell: `genlabel predict FOLDER table.csv`; in "
+        'Python `genlabel.load_model("FOLDER").predict(table)`, where the table has the columns named here.',
         "## Data",
         *_data(about, schema),
-        "## What was chosen",
-        _bullets(f"{_safe(name)}: {_safe(value)}" for name, value in about["chosen"].items()) or "Nothing: no search.",
-        "## How good it is",
-        *_quality(about),
+        "## Chosen parameters",
+        _bullets(f"{_escape(name)}: {_escape(value)}" for name, value in about["chosen"].items())
+        or "None: there was no search.",
+        "## Held-out scores",
+        *_scores(about),
         "## When not to use it",
         _bullets(_warnings(about, schema)),
-        "## What the files hold",
-        "`model.safetensors` and `model.json`, which check each other; no code. Class densities and the support keep "
-        "rows of the training table where they are kernels, and intervals the classes of held-out rows: do not pass "
-        "the files on where the table must not go.",
-        *([f"Not kept, and of no account for what it predicts: {_left_out(about)}."] if about.get("left_out") else []),
-        *(["## Notes", _bullets(map(_safe, about["notes"]))] if about["notes"] else []),
+        "## Files",
+        "`model.safetensors` and `model.json`, which check each other; they contain no code. Kernel densities and the "
+        "typicality contain rows of the training table, and intervals the classes of held-out rows: do not share the "
+        "files with anyone who may not see the table.",
+        *([f"Not saved, and without effect on predictions: {left_out}."] if left_out else []),
+        *(["## Notes", _bullets(map(_escape, about["notes"]))] if about["notes"] else []),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _held_out(classifier: ProbabilityClassifier) -> dict[str, float] | None:
-    """Log-loss and accuracy on rows that were held out in the search; None if there was no search."""
+def _held_out_scores(classifier: ProbabilityClassifier) -> dict[str, float] | None:
+    """Return log-loss and accuracy on the held-out rows of the search; None if there was no search."""
     report = getattr(getattr(classifier, "density_", None), "report_", None)
-    if report is not None:
-        return {"log_loss": float(report["log_loss"]), "accuracy": float(report["accuracy"])}
-    results, place = getattr(classifier, "cv_results_", {}), getattr(classifier, "best_index_", 0)
+    results, index = getattr(classifier, "cv_results_", {}), getattr(classifier, "best_index_", 0)
     for kind in ("pooled_", ""):
         loss, score = (results.get(f"mean_test_{kind}{name}") for name in ("log_loss", "score"))
         if loss is not None and score is not None:
-            return {"log_loss": float(loss[place]), "accuracy": float(score[place])}
+            return {"log_loss": float(loss[index]), "accuracy": float(score[index])}
+    if report is not None:
+        return {"log_loss": float(report["log_loss"]), "accuracy": float(report["accuracy"])}
     return None
 
 
 def _data(about: Mapping[str, Any], schema: Schema) -> list[str]:
     count = about["class_count"]
     total = sum(count.values())
-    rows = [f"| {_safe(name)} | {n} | {n / total:.1%} |" for name, n in list(count.items())[:SHOWN]]
+    rows = [f"| {_escape(name)} | {n} | {n / total:.1%} |" for name, n in list(count.items())[:MAX_LISTED]]
     columns = [
-        f"{_safe(c.name)} ({c.kind}{f', {len(c.categories)} values' if c.categories else ''})" for c in schema.columns
+        f"{_escape(c.name)} ({c.kind}{f', {len(c.categories)} values' if c.categories else ''})" for c in schema.columns
     ]
     return [
-        f"{total} rows, {about['columns']} columns: {', '.join(columns[:SHOWN])}{_more(columns)}.",
+        f"{total} rows, {about['columns']} columns: {', '.join(columns[:MAX_LISTED])}{_more(columns)}.",
         "\n".join(["| class | rows | share |", "|---|--:|--:|", *rows]) + _more(list(count)),
     ]
 
 
-def _quality(about: Mapping[str, Any]) -> list[str]:
-    held_out, guess = about["held_out"], about["guess"]
+def _scores(about: Mapping[str, Any]) -> list[str]:
+    held_out = about["held_out"]
     if held_out is None:
-        return ["No rows were held out: nothing is known of it. Measure it on rows that it has not seen."]
+        return ["No rows were held out: the quality of the model is unknown. Measure it on new rows."]
     lines = [
-        f"| {name} | {of['log_loss']:.3f} | {of['accuracy']:.1%} |"
-        for name, of in (("this model, held-out rows", held_out), ("the class shares alone", guess))
+        f"| {name} | {scores['log_loss']:.3f} | {scores['accuracy']:.1%} |"
+        for name, scores in (("this model, held-out rows", held_out), ("class priors alone", about["prior_baseline"]))
     ]
     return [
         "\n".join(["| | log-loss | accuracy |", "|---|--:|--:|", *lines]),
-        "Held-out rows are those of the folds of the search that chose it, so that these figures flatter a little; "
-        "they are of the choice before its last calibration. New rows from elsewhere, or from later, may do worse.",
+        "The held-out rows are those of the folds of the search that chose the model, so the scores are slightly "
+        "optimistic; they are of the choice before its last calibration. Rows from another source, or of a later time, "
+        "may have worse scores.",
     ]
 
 
 def _warnings(about: Mapping[str, Any], schema: Schema) -> list[str]:
-    held_out, guess, found = about["held_out"], about["guess"]["log_loss"], []
-    if held_out is not None and not held_out["log_loss"] < (1.0 - LITTLE) * guess:
-        found.append("**At all**: on held-out rows it says next to nothing beyond the class shares.")
-    few = [name for name, n in about["class_count"].items() if n < FEW]
-    if few:
-        listed = ", ".join(map(_safe, few[:SHOWN])) + _more(few)
-        found.append(f"Where these classes matter, of which it has seen fewer than {FEW} rows each: {listed}.")
-    found.append(
-        "For rows unlike those of training: where `typicality` is 0.05 or less, look at the row first."
-        if about["knows_support"]
-        else "For rows unlike those of training: it cannot tell them (`fit_typicality` before saving would)."
+    held_out, baseline, lines = about["held_out"], about["prior_baseline"]["log_loss"], []
+    if held_out is not None and not held_out["log_loss"] < (1.0 - MIN_GAIN) * baseline:
+        lines.append("**At all**: on held-out rows it is hardly better than the class priors.")
+    rare = [name for name, n in about["class_count"].items() if n < MIN_CLASS_ROWS]
+    if rare:
+        listed = ", ".join(map(_escape, rare[:MAX_LISTED])) + _more(rare)
+        lines.append(f"Where these classes matter, which had fewer than {MIN_CLASS_ROWS} rows each: {listed}.")
+    lines.append(
+        "For rows unlike those of training: check a row whose `typicality` is 0.05 or less."
+        if about["has_typicality"]
+        else "For rows unlike those of training: it cannot detect them (call `fit_typicality` before saving)."
     )
     if any(column.categories for column in schema.columns):
-        found.append("For values of a text column that it has never seen: they count as none, or as rare ones.")
-    return [*found, "Where what decides changes with time, or was learned from columns that are not known in time."]
-
-
-def _left_out(about: Mapping[str, Any]) -> str:
-    return ", ".join(f"{_safe(name)} = {_safe(value)}" for name, value in about["left_out"].items())
+        lines.append("For values of a text column that are not in the training table: they count as none, or as rare.")
+    return [
+        *lines,
+        "Where the relation to the class changes over time, or was learned from columns that are not known in time.",
+    ]
 
 
 def _bullets(lines: Iterable[str]) -> str:
@@ -145,9 +147,9 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def _more(items: Sequence[Any]) -> str:
-    return f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
 
 
-def _safe(text: Any) -> str:
-    """Text of a user, in one line, with nothing in it that Markdown or HTML would act on."""
-    return SPECIAL.sub(r"\\\1", " ".join(str(text).split())).replace("&", "&amp;")
+def _escape(text: Any) -> str:
+    """Return text of a user in one line, without the meaning that Markdown or HTML would give it."""
+    return SPECIAL_CHARACTERS.sub(r"\\\1", " ".join(str(text).split())).replace("&", "&amp;")

@@ -18,40 +18,39 @@ from sklearn.utils.validation import check_is_fitted
 import genlabel
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.intervals import Intervals
-from genlabel.persistence.card import describe, write_card
-from genlabel.persistence.deserializer import Reader
+from genlabel.persistence.card import describe_model, write_card
+from genlabel.persistence.classes import PersistenceError
+from genlabel.persistence.codec import Decoder, Encoder
 from genlabel.persistence.files import TREE, Files, read_files, write_files
-from genlabel.persistence.preprocessing import PersistenceError
+from genlabel.persistence.legacy import upgrade_about, upgrade_extra
 from genlabel.persistence.schema import Schema
-from genlabel.persistence.serializer import Writer
 
 PACKAGES = ("numpy", "pandas", "scikit-learn", "torch")
-"""Whose versions are noted: what is predicted is theirs to compute."""
-CLOSE = 1e-4
-"""Log-probabilities of the probes may differ by this share on another machine."""
+"""Packages whose versions are saved: predictions are computed by them."""
+PROBE_TOLERANCE = 1e-4
+"""Relative and absolute difference of log-probabilities of the probes on another machine."""
 
 
 @final
 class LoadedModel:
-    """A model that was loaded: it takes a table as it was fitted with, and checks that it is one.
+    """Model that was loaded: it takes a table like the one that it was fitted to, and checks its columns.
 
-    `load_model` returns it.
-
-    What a fit has left (`best_params_`, `cv_results_`, ...) is read through from the classifier.
+    `load_model` returns it. Fitted attributes (`best_params_`, `cv_results_`, ...) are those of the classifier.
 
     Attributes
     ----------
     model : Pipeline or classifier
-        As it was saved.
+        The saved object.
     classifier : classifier
         The model itself, or the last step of the pipeline.
     schema : Schema
-        The columns that it takes: names, kinds, categories.
+        Columns that it takes: names, kinds, categories.
     about : dict
-        What the model card says, as numbers and texts; and "left_out", parameters that could not be kept.
+        Facts of the model card, and "left_out", parameters that could not be saved.
     extra : dict
-        What was kept beside the model.
+        Values that were saved with the model.
     classes_ : ndarray (k,)
+        Class labels.
 
     Examples
     --------
@@ -59,10 +58,10 @@ class LoadedModel:
     >>> from genlabel import GenerativeClassifier
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = GenerativeClassifier().fit(X, y)
-    >>> kept = LoadedModel(model, Schema.of(model))
-    >>> kept
+    >>> loaded = LoadedModel(model, Schema.of(model))
+    >>> loaded
     <GenerativeClassifier for 4 columns and 3 classes>
-    >>> kept.predict(X[::60]).tolist()
+    >>> loaded.predict(X[::60]).tolist()
     [0, 1, 2]
     """
 
@@ -77,37 +76,37 @@ class LoadedModel:
         return f"<{type(self.classifier).__name__} for {columns} columns and {classes} classes>"
 
     def __getattr__(self, name: str) -> Any:
-        """What a fit has left in the classifier."""
+        """Return a fitted attribute of the classifier."""
         if name == "classifier" or not name.endswith("_") or name.startswith("_"):
             raise AttributeError(f"a LoadedModel has no attribute {name!r}")
         return getattr(self.classifier, name)
 
     def features(self, X: Any) -> NDArray[np.float64]:
-        """The table as numbers (m, d), without gaps, before the classifier standardises them."""
-        return self.classifier.encode(self._given(X))
+        """Return the features (m, d) of a table, without missing values, before the classifier standardizes them."""
+        return self.classifier.encode(self._checked(X))
 
     def predict(self, X: Any, return_typicality: bool = False) -> Any:
-        """The most probable class of each row, (m,); with `return_typicality`, also the support of each, (m,)."""
-        return self.classifier.predict(self._given(X), return_typicality)
+        """Return the most probable class of each row, (m,); with `return_typicality`, also its typicality, (m,)."""
+        return self.classifier.predict(self._checked(X), return_typicality)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class, (m, k), columns in the order of `classes_`."""
-        return self.classifier.predict_proba(self._given(X))
+        """Return the probability of each class, (m, k), columns in the order of `classes_`."""
+        return self.classifier.predict_proba(self._checked(X))
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k)."""
-        return self.classifier.predict_log_proba(self._given(X))
+        """Return the log-probability of each class, (m, k)."""
+        return self.classifier.predict_log_proba(self._checked(X))
 
     def typicality(self, X: Any) -> NDArray[np.float64]:
-        """How typical each row is of the training rows, (m,), in (0, 1]."""
-        return self.classifier.typicality(self._given(X))
+        """Return the typicality of each row among the training rows, (m,), in (0, 1]."""
+        return self.classifier.typicality(self._checked(X))
 
     def predict_proba_interval(self, X: Any) -> Intervals:
-        """A lower and an upper probability of each class, (m, k) each, by Venn-Abers on held-out rows."""
-        return self.classifier.predict_proba_interval(self._given(X))
+        """Return lower and upper probabilities of each class, (m, k) each, by Venn-Abers on held-out rows."""
+        return self.classifier.predict_proba_interval(self._checked(X))
 
-    def _given(self, X: Any) -> Any:
-        """What the classifier is given of the table, once it is checked."""
+    def _checked(self, X: Any) -> Any:
+        """Return the input of the classifier for a table that fits the schema."""
         checked = self.schema.check(X)
         return self.model[:-1].transform(checked) if isinstance(self.model, Pipeline) else checked
 
@@ -117,19 +116,20 @@ def save_model(
 ) -> Path:
     """Write a fitted model into a folder: arrays in safetensors, everything else in JSON, and a model card.
 
-    A model that is there already is replaced. Before it is written it is built again from what would be, and must say
-    the same of a few rows, to the last bit.
+    A model that is there already is replaced. Before the files are written, the model is built from their contents and
+    must predict the same for a few rows, to the last bit.
 
     Parameters
     ----------
     model : GenLabelClassifier, MixupClassifier, AdaMixupClassifier, GenerativeClassifier, Pipeline or LoadedModel
-        Fitted; or a pipeline of `genlabel.data.table_pipeline` that ends in one, preparation included.
+        Fitted classifier, or a pipeline of `genlabel.data.tables.table_pipeline` that ends in one.
     folder : path
+        Folder of the model.
     notes : sequence of str
-        Lines for the model card: where the data came from, what was left out.
+        Lines for the model card, such as the source of the data.
     extra : dict, optional
-        Plain values to keep beside the model, such as how its file is read: numbers, texts, arrays, lists, dicts. They
-        come back as `LoadedModel.extra`.
+        Values to save with the model, such as the options of reading its file: numbers, strings, arrays, lists, dicts.
+        They come back as `LoadedModel.extra`.
 
     Returns
     -------
@@ -148,50 +148,52 @@ def save_model(
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    fitted, said, beside = model, [], dict(extra or {})
+    fitted, all_notes, all_extra = model, [*notes], dict(extra or {})
     if isinstance(model, LoadedModel):
-        fitted, said, beside = model.model, model.about["notes"], {**model.extra, **beside}
-    classifier, schema = classifier_of(fitted), Schema.of(_fitted(fitted))
-    writer = Writer()
-    tree = writer.write(fitted, "model")
-    about = describe(classifier, schema, [*said, *notes])
-    answers = _answers(LoadedModel(fitted, schema))
-    probes = {name: writer.write(values, f"probes.{name}") for name, values in answers.items()}
-    left_out = {name: said for found in writer.objects for name, said in found.get("left_out", {}).items()}
+        fitted, all_notes, all_extra = model.model, [*model.about["notes"], *notes], {**model.extra, **all_extra}
+    classifier = classifier_of(fitted)
+    check_is_fitted(classifier, "scaler_")
+    schema, encoder = Schema.of(fitted), Encoder()
+    tree = encoder.encode(fitted, "model")
+    about = describe_model(classifier, schema, all_notes)
+    predictions = _predict_probes(LoadedModel(fitted, schema))
+    probes = {name: encoder.encode(values, f"probes.{name}") for name, values in predictions.items()}
+    left_out = {name: text for item in encoder.objects for name, text in item.get("left_out", {}).items()}
     body = {
         "about": about,
-        "extra": writer.write(beside, "extra"),
+        "extra": encoder.encode(all_extra, "extra"),
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "left_out": left_out,
         "model": tree,
-        "objects": writer.objects,
+        "objects": encoder.objects,
         "probes": probes,
         "schema": schema.to_plain(),
         "versions": _versions(),
     }
-    again = _answers(_rebuilt(body, writer.arrays)[0])
-    if not all(np.array_equal(again[name], values, equal_nan=True) for name, values in answers.items()):
-        raise RuntimeError(f"what would be written of this {about['kind']} does not say the same; please report it")
+    copy = _predict_probes(_decode(Files(body, encoder.arrays))[0])
+    if not all(np.array_equal(copy[name], values, equal_nan=True) for name, values in predictions.items()):
+        raise RuntimeError(f"the copy of this {about['kind']} in the files predicts otherwise; please report it")
     path = Path(folder)
-    write_files(path, Files(body, writer.arrays), write_card({**about, "left_out": left_out}, schema))
+    write_files(path, Files(body, encoder.arrays), write_card({**about, "left_out": left_out}, schema))
     return path
 
 
 def load_model(folder: str | PathLike[str]) -> LoadedModel:
     """Load a model that :func:`save_model` has written; no code of the files runs.
 
-    A file that is missing, changed, or of another format is refused with a ValueError, and so is one that does not say
-    here what it said where it was saved.
+    A file that is missing, changed, or of another format raises a ValueError, and so does a model that predicts
+    otherwise here than where it was saved. Models of genlabel 0.2.0 are read, too.
 
     Parameters
     ----------
     folder : path
+        Folder that `save_model` has written.
 
     Returns
     -------
     LoadedModel
-        With `predict`, `predict_proba`, `predict_log_proba`, `typicality` and `predict_proba_interval`; `.model` is the
-        saved object.
+        Model with `predict`, `predict_proba`, `predict_log_proba`, `typicality` and `predict_proba_interval`; `.model`
+        is the saved object.
 
     Examples
     --------
@@ -201,80 +203,77 @@ def load_model(folder: str | PathLike[str]) -> LoadedModel:
     >>> X, y = load_iris(return_X_y=True)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = save_model(GenerativeClassifier().fit(X, y), folder, notes=["iris, all rows"])
-    ...     kept = load_model(path)
-    >>> kept, kept.about["notes"], kept.predict(X[:2]).tolist()
+    ...     loaded = load_model(path)
+    >>> loaded, loaded.about["notes"], loaded.predict(X[:2]).tolist()
     (<GenerativeClassifier for 4 columns and 3 classes>, ['iris, all rows'], [0, 0])
     """
     path = Path(folder)
-    body, arrays = read_files(path)
+    files = read_files(path)
     try:
-        found, expected = _rebuilt(body, arrays)
-        here = _answers(found)["log_proba"]
+        model, expected = _decode(files)
+        log_proba = _predict_probes(model)["log_proba"]
     except Exception as error:  # a forged file may fail in any way
-        raise ValueError(f"{str(path / TREE)!r} cannot be loaded: {_reason(error)}{_unlike(body)}") from error
-    if expected.shape != here.shape or not np.allclose(here, expected, rtol=CLOSE, atol=CLOSE, equal_nan=True):
-        raise ValueError(f"the model in {str(path)!r} says other things here than where it was saved{_unlike(body)}")
-    return found
-
-
-def _rebuilt(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[LoadedModel, NDArray[np.float64]]:
-    """The model that files hold, and what it must say of the probes, log-probabilities."""
-    reader = Reader(body["objects"], arrays)
-    about = {**body["about"], "left_out": body["left_out"], "versions": body["versions"]}
-    model, schema = reader.read(body["model"]), Schema.from_plain(body["schema"])
-    found = LoadedModel(model, schema, about, reader.read(body["extra"]))
-    return found, reader.read(body["probes"]["log_proba"])
+        reason = " ".join(str(error).split())[:200]
+        reason = reason if isinstance(error, ValueError) else f"{type(error).__name__} {reason}"
+        raise ValueError(f"{str(path / TREE)!r} cannot be loaded: {reason}{_version_hint(files.body)}") from error
+    tolerance = PROBE_TOLERANCE
+    if expected.shape != log_proba.shape or not np.allclose(
+        log_proba, expected, rtol=tolerance, atol=tolerance, equal_nan=True
+    ):
+        hint = _version_hint(files.body)
+        raise ValueError(f"the model in {str(path)!r} predicts otherwise here than where it was saved{hint}")
+    return model
 
 
 def classifier_of(model: Any) -> ProbabilityClassifier:
-    """Return the classifier that a model is, or ends in; raise if it is none of ours."""
+    """Return the classifier that a model is, or ends in; raise if it is not one of genlabel."""
     if isinstance(model, LoadedModel):
         return model.classifier
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if not isinstance(last, ProbabilityClassifier):
         raise PersistenceError(
-            f"{type(last).__name__} cannot be kept; fit a GenLabelClassifier, MixupClassifier, AdaMixupClassifier or "
-            "GenerativeClassifier, alone or at the end of genlabel.data.table_pipeline"
+            f"{type(last).__name__} cannot be saved; fit a GenLabelClassifier, MixupClassifier, AdaMixupClassifier or "
+            "GenerativeClassifier, alone or at the end of genlabel.data.tables.table_pipeline"
         )
     return last
 
 
-def _fitted(model: Any) -> Any:
-    check_is_fitted(classifier_of(model), "scaler_")
-    return model
+def _decode(files: Files) -> tuple[LoadedModel, NDArray[np.float64]]:
+    """Return the model in the files, and the log-probabilities of the probes where it was saved."""
+    body, decoder = files.body, Decoder(files.body["objects"], files.arrays, files.format_version)
+    about, extra = body["about"], decoder.decode(body["extra"])
+    if files.format_version == 1:
+        about, extra = upgrade_about(about), upgrade_extra(extra)
+    about = {**about, "left_out": body["left_out"], "versions": body["versions"]}
+    model, schema = decoder.decode(body["model"]), Schema.from_plain(body["schema"])
+    return LoadedModel(model, schema, about, extra), decoder.decode(body["probes"]["log_proba"])
 
 
-def _answers(model: LoadedModel) -> dict[str, NDArray[np.float64]]:
-    """What a model says of a few rows that are made up: of a table, or around the mean."""
+def _predict_probes(model: LoadedModel) -> dict[str, NDArray[np.float64]]:
+    """Return the predictions for a few made-up rows: of a table, or around the mean."""
     if model.schema.table:
         rows: Any = model.schema.probes()
     else:
         mean, scale = model.classifier.scaler_.mean, model.classifier.scaler_.scale
         rows = np.stack([mean, mean + scale, mean - scale])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that an array does not have
-        asked: Any = model if model.schema.table else model.classifier
-        found = {"log_proba": asked.predict_log_proba(rows)}
+        warnings.simplefilter("ignore")  # about names, which an array does not have
+        predictor: Any = model if model.schema.table else model.classifier
+        predictions = {"log_proba": predictor.predict_log_proba(rows)}
         if hasattr(model.classifier, "typicality_"):
-            found["support"] = asked.typicality(rows)
+            predictions["typicality"] = predictor.typicality(rows)
         if hasattr(model.classifier, "venn_abers_"):
-            found["interval"] = np.stack(asked.predict_proba_interval(rows))
-    return found
+            predictions["interval"] = np.stack(predictor.predict_proba_interval(rows))
+    return predictions
 
 
 def _versions() -> dict[str, str]:
-    here = {name: version(name) for name in PACKAGES}
-    return {**here, "genlabel": genlabel.__version__, "python": platform.python_version()}
+    versions = {name: version(name) for name in PACKAGES}
+    return {**versions, "genlabel": genlabel.__version__, "python": platform.python_version()}
 
 
-def _unlike(body: Mapping[str, Any]) -> str:
-    """Which versions are others than those that saved the model; the way out, if there are any."""
+def _version_hint(body: Mapping[str, Any]) -> str:
+    """Return a hint that names the versions that differ from those where the model was saved."""
     there, here = body.get("versions", {}), _versions()
-    unlike = [f"{name} {there[name]} (here {here[name]})" for name in sorted(there) if there[name] != here.get(name)]
-    return f"; it was saved with {', '.join(unlike)}: load it with these" if unlike else ""
-
-
-def _reason(error: BaseException) -> str:
-    """An error in one short line."""
-    text = " ".join(str(error).split())[:200]
-    return text if isinstance(error, ValueError) else f"{type(error).__name__} {text}"
+    different = [f"{name} {there[name]} (here {here[name]})" for name in sorted(there) if there[name] != here.get(name)]
+    return f"; it was saved with {', '.join(different)}: load it with these" if different else ""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from genlabel._validation import check_choice
 from genlabel.estimators.base import NetworkClassifier
-from genlabel.estimators.encoding import Columns
+from genlabel.estimators.encoding import FrameEncoder
 from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
 from genlabel.persistence.model import classifier_of
 from genlabel.training.networks import MLP, Ensemble
@@ -180,7 +180,7 @@ def _metadata(classifier: NetworkClassifier) -> dict[str, str]:
 
 def _features(classifier: NetworkClassifier) -> list[str]:
     """The names of the numbers that the graph takes."""
-    if isinstance(classifier.encoder_, Columns):
+    if isinstance(classifier.encoder_, FrameEncoder):
         return [str(name) for name in classifier.encoder_.columns.get_feature_names_out()]
     names = getattr(classifier, "feature_names_in_", None)
     return [f"x{place}" for place in range(classifier.n_features_in_)] if names is None else names.tolist()

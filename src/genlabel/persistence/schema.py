@@ -1,4 +1,4 @@
-"""The columns that a model was fitted with: their names, kinds and categories, and whether a new table has them."""
+"""Schema of a model: names, kinds and categories of its columns, and the check of a new table."""
 
 from __future__ import annotations
 
@@ -15,57 +15,51 @@ from sklearn.preprocessing import OneHotEncoder
 from genlabel.data.tables import kind_of
 from genlabel.data.tables.columns import as_strings
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.encoding import Columns
-from genlabel.persistence.preprocessing import PersistenceError
+from genlabel.estimators.encoding import FrameEncoder
+from genlabel.persistence.classes import PersistenceError
 
 UNUSED = "unused"
-"""The kind of a column that a classifier was fitted with, and does not look at: a date, an identifier."""
-SHOWN = 4
-"""Names or values that an error shows at most."""
-UNNAMED = "the columns of the table have names that are no text; fit with X.columns = X.columns.astype(str)"
+"""Kind of a column that a classifier was fitted with and does not use: a date, an identifier."""
+MAX_SHOWN = 4
+"""Names or values that an error shows."""
+UNNAMED = "the columns of the table have names that are not strings; fit with X.columns = X.columns.astype(str)"
 
 
 class ColumnSchema(NamedTuple):
-    """A column of the table that a model takes.
-
-    `Schema.of` makes one for each column.
-    """
+    """Column of the table that a model takes."""
 
     name: str
     kind: str
-    """As :func:`genlabel.data.tables.columns.kind_of` says it, "numbers" or "text"; UNUSED is left out, and may be."""
+    """"numbers", "text" (see :func:`genlabel.data.tables.columns.kind_of`) or UNUSED, which a table may lack."""
     categories: tuple[str, ...] = ()
-    """The values of a text that the training rows had; a missing one is "(missing)"."""
+    """Values of a text column in the training table; a missing one is "(missing)"."""
 
 
 class Schema(NamedTuple):
-    """The columns that a model takes.
-
-    `Schema.of` reads it off a model; it is the `schema` of what `load_model` returns.
-    """
+    """Columns that a model takes; the `schema` of a loaded model."""
 
     columns: tuple[ColumnSchema, ...]
     named: bool
-    """Whether columns are found by name, in a DataFrame; else they are the places of an array."""
+    """Whether columns are found by name, in a DataFrame; otherwise by position, in an array."""
     table: bool
-    """Whether the model prepares a table itself: then it takes nothing but a DataFrame."""
+    """Whether the model prepares a table itself, and takes DataFrames only."""
 
     @classmethod
     def of(cls, model: Any) -> Schema:
-        """Read the schema off a fitted classifier, or a pipeline of `genlabel.data.table_pipeline`.
+        """Return the schema of a fitted classifier, or of a pipeline of `genlabel.data.tables.table_pipeline`.
 
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import GenerativeClassifier
         >>> X, y = load_iris(return_X_y=True, as_frame=True)
         >>> Schema.of(GenerativeClassifier().fit(X, y)).columns[0]
-        Column(name='sepal length (cm)', kind='numbers', categories=())
+        ColumnSchema(name='sepal length (cm)', kind='numbers', categories=())
         """
         first = model.steps[0][1] if isinstance(model, Pipeline) else model
         if isinstance(first, ColumnTransformer):
             used = _used(first)
             return cls(tuple(used[name] for name in first.feature_names_in_ if name in used), named=True, table=True)
         names = getattr(first, "feature_names_in_", None)
-        if isinstance(first, ProbabilityClassifier) and isinstance(first.encoder_, Columns):
+        if isinstance(first, ProbabilityClassifier) and isinstance(first.encoder_, FrameEncoder):
             if names is None:
                 raise PersistenceError(UNNAMED)
             used = _used(first.encoder_.columns.steps[0][1])
@@ -74,10 +68,10 @@ class Schema(NamedTuple):
         return cls(tuple(ColumnSchema(name, "numbers") for name in given), named=names is not None, table=False)
 
     def check(self, X: Any) -> Any:
-        """Return what the model takes of a table: its columns in their order; raise where one is missing or unlike.
+        """Return the columns of the model in their order; raise where one is missing or of another kind.
 
-        A column without values is of any kind. Texts that all read as numbers are taken as numbers, and numbers as
-        text where each is one of the categories.
+        A column without values is of any kind. Strings that are all numbers are converted, and numbers are accepted in
+        a text column where each is one of the categories.
         """
         if not isinstance(X, pd.DataFrame):
             if self.table:
@@ -86,27 +80,28 @@ class Schema(NamedTuple):
         if not self.named:
             return self._checked_array(X)
         self._check_names(list(X.columns))
-        fitting = {column.name: _fitting(X.get(column.name, _nothing(X)), column) for column in self.columns}
-        if list(fitting) == list(X.columns) and all(values.dtype == X[name].dtype for name, values in fitting.items()):
-            return X  # the very table: one that is put together anew has another order in memory
-        return pd.DataFrame(fitting, index=X.index)
+        empty = pd.Series(None, index=X.index, dtype=object)
+        columns = {column.name: _to_kind(X.get(column.name, empty), column) for column in self.columns}
+        if list(columns) == list(X.columns) and all(values.dtype == X[name].dtype for name, values in columns.items()):
+            return X  # the same object: a new frame would have another order in memory
+        return pd.DataFrame(columns, index=X.index)
 
     def probes(self) -> pd.DataFrame:
-        """Three rows such as a table might have: with some values, with others, and with none."""
+        """Return three made-up rows of a table, the last one without values."""
         rows: dict[str, Any] = {}
         for name, kind, categories in self.columns:
-            some: list[Any] = [0.0, 1.0] if kind == "numbers" else [*categories[:1], *categories[-1:]] or [None, None]
-            rows[name] = pd.Series([*some, None], dtype="float64" if kind == "numbers" else object)
+            values: list[Any] = [0.0, 1.0] if kind == "numbers" else [*categories[:1], *categories[-1:]] or [None, None]
+            rows[name] = pd.Series([*values, None], dtype="float64" if kind == "numbers" else object)
         return pd.DataFrame(rows)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return JSON values."""
         columns = [{"name": c.name, "kind": c.kind, "categories": list(c.categories)} for c in self.columns]
         return {"columns": columns, "named": self.named, "table": self.table}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return it from what JSON held."""
+        """Return the schema of JSON values."""
         columns = [
             ColumnSchema(str(c["name"]), str(c["kind"]), tuple(map(str, c["categories"]))) for c in plain["columns"]
         ]
@@ -114,7 +109,7 @@ class Schema(NamedTuple):
 
     @property
     def _names(self) -> str:
-        return _listed([column.name for column in self.columns])
+        return _quoted([column.name for column in self.columns])
 
     def _checked_array(self, X: Any) -> Any:
         shape = np.shape(X)
@@ -126,18 +121,20 @@ class Schema(NamedTuple):
         missing = [column.name for column in self.columns if column.name not in given and column.kind != UNUSED]
         if missing:
             known = {column.name for column in self.columns}
-            near = get_close_matches(missing[0], [x for x in given if isinstance(x, str) and x not in known], n=1)
-            hint = f"; is {near[0]!r} meant for {missing[0]!r}?" if near else ""
-            count = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns: {_listed(missing)}"
-            raise ValueError(f"the table lacks {count}{hint or '; the model was fitted with it, add it'}")
-        twice = [column.name for column in self.columns if given.count(column.name) > 1]
-        if twice:
-            raise ValueError(f"the table has several columns named {_listed(twice)}; keep one of each")
+            similar = get_close_matches(missing[0], [x for x in given if isinstance(x, str) and x not in known], n=1)
+            hint = (
+                f"rename {similar[0]!r} if it is {missing[0]!r}" if similar else "the model was fitted with it, add it"
+            )
+            count = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns: {_quoted(missing)}"
+            raise ValueError(f"the table lacks {count}; {hint}")
+        repeated = [column.name for column in self.columns if given.count(column.name) > 1]
+        if repeated:
+            raise ValueError(f"the table has several columns named {_quoted(repeated)}; keep one of each")
 
 
 def _used(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
-    """The columns that a fitted table preparation uses, by name."""
-    found: dict[str, ColumnSchema] = {}
+    """Return the columns that a fitted table preparation uses, by name."""
+    result: dict[str, ColumnSchema] = {}
     for kind, part, names in columns.transformers_:
         if isinstance(part, str) and part == "drop":
             continue
@@ -145,14 +142,14 @@ def _used(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
             raise PersistenceError(UNNAMED)
         last = part.steps[-1][1] if isinstance(part, Pipeline) else part
         values = last.categories_ if isinstance(last, OneHotEncoder) else [()] * len(names)
-        found |= {
+        result |= {
             name: ColumnSchema(name, kind, tuple(map(str, each))) for name, each in zip(names, values, strict=True)
         }
-    return found
+    return result
 
 
-def _fitting(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
-    """The values as the kind of the column, or raise."""
+def _to_kind(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
+    """Return the values as the kind of the column, or raise."""
     known = values.dropna()
     kind = kind_of(values)
     if column.kind in (kind, UNUSED) or known.empty:
@@ -161,28 +158,20 @@ def _fitting(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
         numbers = pd.to_numeric(known, errors="coerce")
         if not numbers.isna().any():
             return numbers.reindex(values.index)
-        strange = known[numbers.isna()]
+        invalid = known[numbers.isna()]
     else:
-        as_read = as_strings(known.to_frame())[column.name]
-        if as_read.isin(column.categories).all():
+        strings = as_strings(known.to_frame())[column.name]
+        if strings.isin(column.categories).all():
             return values
-        strange = known[~as_read.isin(column.categories)]
-    usual = f", such as {_listed(column.categories)}" if column.categories else ""
+        invalid = known[~strings.isin(column.categories)]
+    names = {"time": "dates or times"}
+    examples = f", such as {_quoted(column.categories)}" if column.categories else ""
     raise ValueError(
-        f"the column {column.name!r} holds {_called(kind)}, such as {str(strange.iloc[0])!r}, but the model was fitted "
-        f"with {_called(column.kind)} there{usual}; give the column as it was then"
+        f"the column {column.name!r} holds {names.get(kind, kind)}, such as {str(invalid.iloc[0])!r}, but the model "
+        f"was fitted with {names.get(column.kind, column.kind)} there{examples}; convert the column"
     )
 
 
-def _nothing(X: pd.DataFrame) -> pd.Series[Any]:
-    """A column without values."""
-    return pd.Series(None, index=X.index, dtype=object)
-
-
-def _called(kind: str) -> str:
-    return {"time": "dates or times"}.get(kind, kind)
-
-
-def _listed(names: Sequence[Any]) -> str:
-    shown = ", ".join(repr(name) for name in list(names)[:SHOWN])
-    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
+def _quoted(names: Sequence[Any]) -> str:
+    shown = ", ".join(repr(name) for name in list(names)[:MAX_SHOWN])
+    return f"{shown} and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else shown

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from genlabel.evaluation.comparison import interval
+from genlabel.evaluation.comparison import accuracy_in_percent, interval
 from genlabel.reporting.html import clean_text, shorten
 from genlabel.reporting.svg import set_tips
 
@@ -73,10 +73,11 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
 
     Examples
     --------
-    >>> results = pd.DataFrame({"method": ["a", "a"], "split": [0, 1], "accuracy": [90, 95], "log_loss": [0.2, 0.1]})
+    >>> results = pd.DataFrame({"method": ["a", "a"], "split": [0, 1], "accuracy": [0.9, 0.95], "log_loss": [0.2, 0.1]})
     >>> [ax.get_xlabel() for ax in plot_comparison(results, "two splits").axes]
     ['test accuracy (%): higher is better →', '← test log-loss (nats): lower is better']
     """
+    results = accuracy_in_percent(results)
     methods = list(dict.fromkeys(results["method"]))
     figure = new_figure(10.0, 1.4 + 0.25 * (title.count("\n") + bool(title)) + 0.62 * len(methods))
     left, right = figure.subplots(1, 2, sharey=True)

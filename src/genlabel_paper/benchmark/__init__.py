@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from genlabel._lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from genlabel_paper.benchmark.baselines import BASELINES, Baseline, BaselineClassifier, why_unavailable
+    from genlabel_paper.benchmark.baseline_classifier import BaselineClassifier
+    from genlabel_paper.benchmark.baselines import BASELINES, Baseline, why_unavailable
     from genlabel_paper.benchmark.methods import METHODS, default_methods
     from genlabel_paper.benchmark.run import run_benchmark
     from genlabel_paper.benchmark.sections import Section, as_markdown, report
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "baselines": ("BASELINES", "Baseline", "BaselineClassifier", "why_unavailable"),
+    "baseline_classifier": ("BaselineClassifier",),
+    "baselines": ("BASELINES", "Baseline", "why_unavailable"),
     "methods": ("METHODS", "default_methods"),
     "sections": ("Section", "as_markdown", "report"),
     "run": ("run_benchmark",),

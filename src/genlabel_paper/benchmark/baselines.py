@@ -7,20 +7,13 @@ the log-loss as criterion, which is the main score of the benchmark. All methods
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any, Self, final
-
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from typing import Any, final
 
 from genlabel._validation import check_choice
 
@@ -164,88 +157,3 @@ def why_unavailable(name: str) -> str | None:
     """
     check_choice("baseline", name, BASELINES)
     return BASELINES[name].why_unavailable()
-
-
-@final
-class BaselineClassifier(ClassifierMixin, BaseEstimator):
-    """Scikit-learn classifier around a baseline: any labels, rare classes, no output.
-
-    Parameters
-    ----------
-    baseline : str
-        Key of `BASELINES`.
-    random_state : int, optional
-        Seed; None leaves the package's default.
-    device : str
-        "cpu" or "cuda", for packages with that parameter.
-
-    Attributes
-    ----------
-    classes_ : array (k,)
-    model_ : classifier
-        Fitted baseline, whose classes are 0, ..., k - 1.
-    versions_ : dict of str -> str
-        Version of the package, for the records.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> BaselineClassifier("forest", random_state=0).fit(X, y).predict_proba(X).shape
-    (150, 3)
-    """
-
-    def __init__(self, baseline: str = "catboost", *, random_state: Any = None, device: str = "cpu") -> None:
-        self.baseline = baseline
-        self.random_state = random_state
-        self.device = device
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the baseline to X (n, d) and labels y (n,)."""
-        reason = why_unavailable(self.baseline)
-        if reason is not None:
-            raise ImportError(f"baseline={self.baseline!r} cannot run here: {reason}")
-        baseline = BASELINES[self.baseline]
-        self.classes_, index = np.unique(np.asarray(y), return_inverse=True)
-        with _quiet_logging():
-            self.model_ = baseline.make(self.random_state, self.device).fit(np.asarray(X), index)
-        self.versions_ = {baseline.package: baseline.version()}
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the class probabilities (m, k) of X (m, d), 0 for a class that the baseline did not learn."""
-        check_is_fitted(self)
-        with _quiet_logging():
-            learned = np.asarray(self.model_.predict_proba(np.asarray(X)), dtype=np.float64)
-        proba = np.zeros((len(learned), len(self.classes_)))
-        proba[:, np.asarray(self.model_.classes_, dtype=np.int64)] = learned
-        return proba
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most likely class of each row of X (m, d)."""
-        proba = self.predict_proba(X)
-        return np.asarray(self.classes_[proba.argmax(1)])
-
-    def resolved_config(self) -> dict[str, Any]:
-        """Return the class and the settings behind the name, for fingerprints."""
-        check_choice("baseline", self.baseline, BASELINES)
-        baseline = BASELINES[self.baseline]
-        return {"source": baseline.source, "settings": baseline.settings_on(self.device), "seed": baseline.seed}
-
-    def __sklearn_clone__(self) -> Self:
-        """Clone, and import the package if it is available, so that the fit time excludes the import."""
-        if why_unavailable(self.baseline) is None:
-            BASELINES[self.baseline].load()
-        copy: Self = super().__sklearn_clone__()
-        return copy
-
-
-@contextmanager
-def _quiet_logging() -> Iterator[None]:
-    """Disable log messages below errors inside; Lightning logs every fit."""
-    before = logging.root.manager.disable
-    logging.disable(max(before, logging.WARNING))
-    try:
-        yield
-    finally:
-        logging.disable(before)

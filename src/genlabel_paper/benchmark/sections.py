@@ -71,7 +71,7 @@ def report(
 
     Examples
     --------
-    >>> scores = {"accuracy": 90.0, "log_loss": 0.3, "brier": 0.2, "calibration_error": 0.05, "seconds": 1.0}
+    >>> scores = {"accuracy": 0.9, "log_loss": 0.3, "brier": 0.2, "calibration_error": 0.05, "seconds": 1.0}
     >>> records = pd.DataFrame([{"dataset": 1, "name": "t", "split": 0, "method": "a", **scores}])
     >>> report(records)[0].rows["log-loss"].tolist()
     ['0.3000']

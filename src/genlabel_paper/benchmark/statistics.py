@@ -14,6 +14,7 @@ from scipy import stats
 
 from genlabel._validation import check_choice
 from genlabel_paper.paired import WinTieLoss, count_wins, mean_scores, pair_trials
+from genlabel_paper.runs.cells import in_percent
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def complete_datasets(records: pd.DataFrame, methods: Iterable[str] | None = Non
 
 
 def dataset_means(records: pd.DataFrame, metric: str, methods: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the mean of a score over the splits: one row per complete dataset, one column per method.
+    """Return the mean of a score over the splits, accuracy in percent: a row per complete dataset, a column per method.
 
     >>> records = pd.DataFrame({"dataset": 1, "split": [0, 1], "method": "a", "log_loss": [0.2, 0.4]})
     >>> dataset_means(records, "log_loss").round(3).values.tolist()
@@ -73,7 +74,7 @@ def dataset_means(records: pd.DataFrame, metric: str, methods: Sequence[str] | N
     """
     complete, _ = complete_datasets(records, methods)
     order = list(complete["method"].unique()) if methods is None else list(methods)
-    pairs = pair_trials(complete, metric, order)
+    pairs = pair_trials(in_percent(complete), metric, order)
     # Sorted by split, pandas sums with compensation: the last bit decides ties among the signed ranks.
     return mean_scores(pairs.sort_index(level="split"))
 

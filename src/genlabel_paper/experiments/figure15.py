@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from genlabel._validation import check_choice
-from genlabel.data.datasets.curves import curve_distances
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, mean_score
@@ -24,6 +23,7 @@ from genlabel_paper.report.genmix import (
 )
 from genlabel_paper.report.results import NOTHING_MEASURED, CaptionedFigure, Claim, Rendering
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.runs.curves import curve_distances
 from genlabel_paper.runs.genmix import HALFWAY_TOLERANCE
 from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
 from genlabel_paper.runs.settings import SETTINGS

@@ -73,7 +73,7 @@ def _descent() -> Floats:
     return theory.example2_margins(theory.example2_descent(steps=MAX_STEPS, learning_rate=RATE)[1:])
 
 
-_steps_to_match = cache(partial(theory.example2_steps_to_match, learning_rate=RATE, most=MAX_STEPS))
+_steps_to_match = cache(partial(theory.example2_steps_to_match, learning_rate=RATE, max_steps=MAX_STEPS))
 _solution = cache(partial(theory.example2_solution, steps=STEPS, learning_rate=RATE))
 
 

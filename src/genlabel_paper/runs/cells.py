@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genlabel._validation import check_choice
 from genlabel.evaluation.records import RecordSchema
 from genlabel_paper.runs.manifest import manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 READING_MARK = "@"
 """Separator between the name of a setting and that of a reading."""
@@ -86,10 +89,32 @@ def _trains_methods_alone(setting: str) -> bool:
     return setting in ("genmix", "genmix-hidden", "densities") or setting.startswith("images-")
 
 
+def is_share(metric: str) -> bool:
+    """Return whether a metric is a share from 0 to 1 that the paper prints in percent.
+
+    >>> is_share("robust_accuracy"), is_share("last/cv"), is_share("log_loss")
+    (True, True, False)
+    """
+    return metric.endswith("accuracy") or "/" in metric or metric in ("equidistance_share", "judged_one", "judged_pair")
+
+
+def in_percent(records: pd.DataFrame) -> pd.DataFrame:
+    """Return records with all shares in percent, as the paper prints them and the report shows them.
+
+    Rounding to 10 decimals recovers the digits of exported records: 100 * 0.57 is 56.99999999999999.
+
+    >>> import pandas as pd
+    >>> in_percent(pd.DataFrame({"accuracy": [0.57], "log_loss": [0.5]})).to_dict("records")
+    [{'accuracy': 57.0, 'log_loss': 0.5}]
+    """
+    shares = [str(name) for name in records.columns if is_share(str(name))]
+    return records.assign(**{name: (100.0 * records[name]).round(10) for name in shares})
+
+
 def _round_metric(metric: str, value: float) -> float:
-    """Round percentages to 3 decimals, other values to 4 decimals or 4 digits, whichever is nearer."""
-    if metric.endswith("accuracy") or "/" in metric:
-        return round(value, 3)
+    """Round accuracies to 5 decimals, other shares to 6; the rest to 4 decimals or 4 digits, whichever is nearer."""
+    if is_share(metric):
+        return round(value, 5 if metric.endswith("accuracy") or "/" in metric else 6)
     return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 
 
@@ -103,7 +128,7 @@ PAPER_SCHEMA = RecordSchema(
     lists=("split", "seed"),
     round_metric=_round_metric,
 )
-"""Records of the reproduction: accuracies in percent, log-loss in nats, and margins, as far as they apply.
+"""Records of the reproduction: accuracies from 0 to 1, log-loss in nats, and margins, as far as they apply.
 
 The parameters of a record are the candidate that a search selected, the decision regions of a network that is plotted,
 and the amount of training on images.

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import margins
-from genlabel.data.datasets.curves import equidistance_error
 from genlabel.labeling import LinearLabel
-from genlabel.metrics import LEAST_PROBABILITY, accuracy, log_loss
+from genlabel.metrics import MIN_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer
 from genlabel.training import SGD, Hyperparameters, TrainingTask, predict_scores, train_task
 from genlabel.training.batching import batches_per_epoch
 from genlabel.training.networks import MLP, LeNet5, StagedNetwork
 from genlabel_paper.runs.cells import Cell
+from genlabel_paper.runs.curves import equidistance_error
 from genlabel_paper.runs.data import SplitData
 from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS, GenMixDataset
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS, GenMixMethod, make_density
@@ -93,7 +93,7 @@ class GenMixSetting(Setting):
             "data": about.describe(),
             "mixer": method.mixer,
             "genmix": _sampler(method, about, 0),
-            "measured": points | {"least_probability": LEAST_PROBABILITY},
+            "measured": points | {"least_probability": MIN_PROBABILITY},
         }
 
     def cost(self, dataset: str) -> float:
@@ -164,8 +164,8 @@ def _log_proba(network: StagedNetwork, X: Floats, image: tuple[int, int, int] | 
 
 def _measure(network: StagedNetwork, data: SplitData, about: GenMixDataset) -> dict[str, float]:
     """Return accuracy and log-loss on the test rows, and margins of training points of plotted datasets."""
-    logs = np.maximum(_log_proba(network, data.X_test, about.image), np.log(LEAST_PROBABILITY))
-    metrics = {"accuracy": 100.0 * float(accuracy(logs, data.y_test)), "log_loss": float(log_loss(logs, data.y_test))}
+    logs = np.maximum(_log_proba(network, data.X_test, about.image), np.log(MIN_PROBABILITY))
+    metrics = {"accuracy": float(accuracy(logs, data.y_test)), "log_loss": float(log_loss(logs, data.y_test))}
     if about.limits is not None:
         chosen = np.random.default_rng(2).permutation(len(data.X))[:MAX_MARGINS]
         result = margins(network, data.X[chosen], data.y[chosen])
@@ -184,7 +184,7 @@ def _measure_added(rows: TrainingRows, curves: str | None, norm: str) -> dict[st
     error = equidistance_error(rows.added, curves, rows.pair, norm)
     return {
         "equidistance_median": float(np.median(error)),
-        "equidistance_share": float(100.0 * (error <= HALFWAY_TOLERANCE).mean()),
+        "equidistance_share": float((error <= HALFWAY_TOLERANCE).mean()),
     }
 
 

@@ -149,18 +149,18 @@ def _measure(network: LeNet5, images: ImageDataset, about: HiddenDataset) -> dic
     predicted = predict_scores(network, images.x_test).argmax(1).numpy()
     attack = PGD(about.radius, "l2", ATTACK_STEPS)
     robust = robust_accuracy(network, images.x_test[:ATTACKED_IMAGES], images.y_test[:ATTACKED_IMAGES], attack)
-    return {"accuracy": float(100.0 * (predicted == images.y_test).mean()), "robust_accuracy": robust.accuracy}
+    return {"accuracy": float((predicted == images.y_test).mean()), "robust_accuracy": robust.accuracy}
 
 
 def _classify(classifier: LeNet5, points: NDArray[np.float64], hidden: HiddenGenMix) -> dict[str, float]:
-    """Return the misfit of the features, and the percentage of images whose pair is classified as most likely."""
+    """Return the misfit of the features, and the share of images whose pair is classified as most likely."""
     order = predict_scores(classifier, points).argsort(1, descending=True).numpy()
     both = np.sort(order[:, :2], axis=1) == np.sort(hidden.pair_, axis=1)
     first = (order[:, :1] == hidden.pair_).any(axis=1)
     return {
         "misfit_median": float(np.median(hidden.misfit_)),
-        "judged_pair": float(100.0 * both.all(axis=1).mean()),
-        "judged_one": float(100.0 * first.mean()),
+        "judged_pair": float(both.all(axis=1).mean()),
+        "judged_one": float(first.mean()),
     }
 
 

@@ -154,9 +154,9 @@ def _subset(n: int, size: int | None) -> NDArray[np.int64]:
 
 def _measure(trained: TrainedImages) -> dict[str, float]:
     """Return accuracy and log-loss of the last epoch, and the accuracy of the epoch that is best on held-out images."""
-    metrics = {"accuracy": 100.0 * trained.test.accuracy, "log_loss": trained.test.log_loss}
+    metrics = {"accuracy": trained.test.accuracy, "log_loss": trained.test.log_loss}
     if trained.best_test is not None:
-        metrics["best_accuracy"] = 100.0 * trained.best_test.accuracy
+        metrics["best_accuracy"] = trained.best_test.accuracy
     return metrics
 
 

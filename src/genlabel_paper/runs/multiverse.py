@@ -27,7 +27,7 @@ BASES = ("logistic", "logistic-robust", "mlp", "mlp-robust", "synthetic")
 DIVERGED = "NaN or infinity"
 """Part of the message of a density for features that are not finite."""
 Outcome: TypeAlias = tuple[dict[str, Any], dict[str, float]]
-"""Parameters selected by our rule, and the accuracy in percent by selection rule."""
+"""Parameters selected by our rule, and the accuracy by selection rule."""
 
 
 @final
@@ -126,7 +126,7 @@ SETTINGS = read_settings(TABLE_SETTINGS)
 
 
 def apply_selection_rules(curves: LearningCurves, mask: Sequence[bool]) -> Outcome:
-    """Return the candidate that our rule selects under a mask, and the accuracy in percent of each selection rule.
+    """Return the candidate that our rule selects under a mask, and the accuracy of each selection rule.
 
     Cross-validation selects a candidate by the mean accuracy over the folds, ties by log-loss, at the selected epoch.
     The best epoch of a network is the first with the highest accuracy, ties by log-loss, on the rows that select it.
@@ -146,14 +146,14 @@ def apply_selection_rules(curves: LearningCurves, mask: Sequence[bool]) -> Outco
         "validation": (at_validation, by_cv[1]),
         "test": (test_of_all[..., 0].max(0), by_cv[0]),
     }
-    percent = {rule.key: _select(rule, *accuracies[rule.epoch]) for rule in SELECTION_RULES}
+    selected = {rule.key: _select(rule, *accuracies[rule.epoch]) for rule in SELECTION_RULES}
     params = curves.params[chosen[by_cv[0]]]
-    return {name: params[name] for name in ("learning_rate", "gamma") if name in params}, percent
+    return {name: params[name] for name in ("learning_rate", "gamma") if name in params}, selected
 
 
 def _select(rule: SelectionRule, accuracies: NDArray[np.float64], by_cv: int) -> float:
-    """Return the accuracy, in percent, of the cross-validated candidate or the highest of all (candidates,)."""
-    return 100.0 * float(accuracies[by_cv] if rule.choice == "cv" else accuracies.max())
+    """Return the accuracy of the cross-validated candidate or the highest of all (candidates,)."""
+    return float(accuracies[by_cv] if rule.choice == "cv" else accuracies.max())
 
 
 def _best_candidate(scores: NDArray[np.float64]) -> int:

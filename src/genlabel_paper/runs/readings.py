@@ -174,17 +174,15 @@ READINGS = {
     for reading in (
         OURS,
         Reading("share", "a fifth of the rows for the test, not three tenths", sets="real", data={"test_size": 0.2}),
-        Reading("codes", "texts as codes, not one-hot", sets="text", data={"text": "codes"}),
+        Reading("codes", "strings as codes, not one-hot", sets="text", data={"text": "codes"}),
         Reading("min-max", "features from 0 to 1", sets="real", data={"scale": "min-max"}, change=(_unscaled,)),
         Reading("raw", "features as they are", sets="real", change=(_unscaled,)),
-        Reading("standardised", "the drawn sets standardised", sets="drawn", change=(_scaled,)),
-        Reading(
-            "priors", "priors: the frequencies of the classes", GENLABEL | {"generative-gm"}, change=(_frequencies,)
-        ),
+        Reading("standardised", "the synthetic datasets standardized", sets="drawn", change=(_scaled,)),
+        Reading("priors", "empirical class priors", GENLABEL | {"generative-gm"}, change=(_frequencies,)),
         Reading("shrinkage", "covariances shrunk (Ledoit and Wolf)", GAUSSIAN, change=(_shrunk,)),
         Reading("lam", "lam drawn for each sample, not each batch", MIXED, change=(_per_sample,)),
         Reading("clean", "half of each batch not mixed", MIXED, change=(_half_clean,)),
-        Reading("pairs", "partners from the whole set, not the batch", MIXED, pairs="set"),
+        Reading("pairs", "partners from the whole dataset, not the batch", MIXED, pairs="set"),
         Reading("alternating", "AdaMixup in alternating steps", frozenset({"adamixup"}), change=(_alternating,)),
         Reading(
             "logistic-0.5",

@@ -10,7 +10,7 @@ from typing import Any, final
 import pandas as pd
 
 from genlabel.attacks import Attack, robust_accuracy
-from genlabel.metrics import LEAST_PROBABILITY, score
+from genlabel.metrics import MIN_PROBABILITY, score
 from genlabel_paper.runs.cells import Cell
 from genlabel_paper.runs.data import SplitData, describe_split, load_split
 from genlabel_paper.runs.manifest import ROUNDED, manifest
@@ -60,7 +60,7 @@ class TableSetting(Setting):
             "candidates": search.variants[variant],
             "attack": self.attack,
             "data": describe_split(dataset),
-            "least_probability": LEAST_PROBABILITY,
+            "least_probability": MIN_PROBABILITY,
             **(describe_plane(dataset) if self.plane else {}),
             **({"margins": MAX_MARGINS} if self.margins else {}),
         }

@@ -33,7 +33,7 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
     Examples
     --------
     >>> record, = run_trial([Cell("synthetic", "cube-2d", "vanilla", split=0, seed=0)])
-    >>> record["metrics"]["accuracy"] > 90
+    >>> record["metrics"]["accuracy"] > 0.9
     True
     """
     setting = _shared_setting(cells)

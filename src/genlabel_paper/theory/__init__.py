@@ -44,9 +44,9 @@ from genlabel_paper.theory.gaussian import (
     sigma_matrix,
     square_coefficients,
 )
+from genlabel_paper.theory.inputs import SCHEMES
 from genlabel_paper.theory.labels import gaussian_label, logistic_label
 from genlabel_paper.theory.losses import adversarial_loss, genlabel_loss, mixup_loss, standard_loss
-from genlabel_paper.theory.schemes import SCHEMES
 from genlabel_paper.theory.theorem import TheoremCheck, check_theorem
 
 __all__ = [

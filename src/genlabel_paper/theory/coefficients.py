@@ -1,4 +1,4 @@
-"""The coefficients A and B of the second-order expansions: how much of the other parent is in a mixed point."""
+"""Coefficients A and B of the second-order expansions: mean weights of the other parent of a mixed point."""
 
 from __future__ import annotations
 
@@ -15,28 +15,25 @@ from scipy.stats import chi2, norm
 from genlabel._arrays import Values, chunks
 from genlabel._validation import check_positive
 from genlabel_paper.theory.gaussian import GaussianPair, proof_log_odds, sigma_inverse
+from genlabel_paper.theory.inputs import read_binary_sample
 from genlabel_paper.theory.quadrature import DEPTH, nodes_between
-from genlabel_paper.theory.reading import read_binary_sample
 
 MIXUP = (1.0 / 3.0, 1.0 / 6.0)
-"""(A, B) of mixup with lam ~ Unif[0, 1]: E[1 - lam] and E[(1 - lam)^2] under Beta(2, 1) (arXiv Lemma 8)."""
-MANY, FEW, FARTHEST = 44, 9, 6.5
-"""Panels for a normal variable, alone and with another one; where they end, in standard deviations."""
-AT_ONCE = 1 << 10
-"""Draws of the noise whose values of lam are in memory at once."""
-GRID, HALVINGS = 32, 50
-"""Of the search for the lam at which a label jumps."""
-LEAST = 5
-"""Halvings of the panels of lam towards a jump, however flat it is."""
+"""Coefficients (A, B) of mixup with uniform lam: E[1 - lam] and E[(1 - lam)^2] under Beta(2, 1) (arXiv Lemma 8)."""
+PANELS, PANELS_OF_TWO, MAX_DEVIATION = 44, 9, 6.5
+"""Panels for a normal variable, alone and with another one, and their end in standard deviations."""
+CHUNK_SIZE = 1 << 10
+"""Draws of the noise whose values of lam are in memory at a time."""
+GRID_SIZE, BISECTIONS = 32, 50
+"""Search for the lam at which a label jumps."""
+MIN_DEPTH = 5
+"""Smallest number of halvings of the panels of lam towards a jump."""
 
 Array = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """Of the density on [0, 1] that a pair's label puts on lam: the integrals of 1, 1 - lam and (1 - lam)^2.
-
-    `class_coefficients` returns one for each class, `pair_coefficients` one of matrices.
-    """
+    """Integrals of 1, 1 - lam and (1 - lam)^2 under the density on [0, 1] that the label of a pair defines."""
 
     mass: Any
     A: Any
@@ -44,7 +41,7 @@ class Moments(NamedTuple):
 
 
 def is_limit(sigma_1: object) -> bool:
-    """Return whether sigma_1 is infinity, which stands for the limit.
+    """Return whether sigma_1 is infinity, the limit.
 
     >>> is_limit(np.inf), is_limit(1e9)
     (True, False)
@@ -65,20 +62,20 @@ def limit_coefficients(c: float) -> tuple[float, float]:
 
 
 def taylor_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: bool = True) -> tuple[float, float]:
-    """Return A and B of the GenLabel loss's expansion, E_F[1 - lam] and E_F[(1 - lam)^2], by integration.
+    """Return A and B of the expansion of the GenLabel loss, E_F[1 - lam] and E_F[(1 - lam)^2], by integration.
 
     With lam_1 the weight that y_gen gives to the label of x_i (arXiv Eq. (27)), the density F of arXiv Eqs. (32), (34)
     and (35) is F(lam) = lam_1(lam) + 1 - lam_1(1 - lam), and so A = E[(1 - lam) lam_1 + lam (1 - lam_1)] with
-    uniform lam: the mean weight of the parent that does *not* give the label. Accurate to 2e-5 for c in the theorem's
-    range, and to 5e-4 for c from 0.1 to 10 however much the classes overlap.
-    NOTE[PAPER]: the paper's A^i is that of the sample's own draws; this is its mean over them.
+    uniform lam: the mean weight of the parent that does *not* determine the label. Accurate to 2e-5 for c in the range
+    of the theorem, and to 5e-4 for c from 0.1 to 10 for any overlap of the classes.
+    NOTE[PAPER]: the paper's A^i is that of the draws of the sample; this is its mean over draws.
 
     Parameters
     ----------
     c, tau, d, sigma_1
-        Of :class:`genlabel_paper.theory.GaussianPair`; an infinite sigma_1 gives the limits.
+        Parameters of :class:`genlabel_paper.theory.GaussianPair`; an infinite sigma_1 gives the limits.
     noise : bool
-        Whether x_i and x_j are random draws of their classes, over which to average, or the means of the classes.
+        Average over random x_i and x_j, or use the means of the classes.
 
     Examples
     --------
@@ -93,17 +90,17 @@ def taylor_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: 
 
 
 def class_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: bool = True) -> tuple[Moments, Moments]:
-    """Return mass, A and B of pairs whose x_i is of class 0, and of class 1.
+    """Return mass, A and B of pairs whose x_i has class 0, and class 1.
 
     The loss of a mixed pair is that of x_i's own label under the density 2 lam_1(lam).
     NOTE[PAPER]: its mass is 1 for both classes only if c = 1. The lemma swaps the names of i and j in one half of the
-    sum, but keeps lam_1 of the old names, and so gets the means over both classes, which :func:`taylor_coefficients`
-    returns.
+    sum, but keeps lam_1 of the old names, and so obtains the means over both classes, as in
+    :func:`taylor_coefficients`.
 
     Parameters
     ----------
     c, tau, d, sigma_1, noise
-        As :func:`taylor_coefficients`.
+        See :func:`taylor_coefficients`.
 
     Examples
     --------
@@ -118,7 +115,7 @@ def class_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: b
 
 
 def pair_coefficients(X: Values, y: Values, pair: GaussianPair) -> Moments:
-    """Return mass, A and B of every pair of a sample, (n, n) each: row i, mixed with column j.
+    """Return mass, A and B of every pair of a sample, (n, n) each, for row i mixed with column j.
 
     Pairs of one class keep their label; any density with F(lam) + F(1 - lam) = 2 describes them, and the uniform one
     has the moments 1, 1/2 and 1/3.
@@ -127,14 +124,14 @@ def pair_coefficients(X: Values, y: Values, pair: GaussianPair) -> Moments:
     ----------
     X : array (n, d)
     y : array (n,)
-        0 or 1.
+        Labels 0 or 1.
     pair : GaussianPair
-        The densities that give the labels.
+        Densities of the labels.
 
     Examples
     --------
-    >>> found = pair_coefficients([[-1.0, 0.0], [-1.0, 0.1], [1.0, 0.0]], [0, 0, 1], GaussianPair(sigma_1=1.0))
-    >>> found.A.round(3).tolist()  # pairs of one class have 1/2
+    >>> moments = pair_coefficients([[-1.0, 0.0], [-1.0, 0.1], [1.0, 0.0]], [0, 0, 1], GaussianPair(sigma_1=1.0))
+    >>> moments.A.round(3).tolist()  # pairs of one class have 1/2
     [[0.5, 0.5, 0.359], [0.5, 0.5, 0.359], [0.359, 0.359, 0.5]]
     """
     x, labels = read_binary_sample(X, y)
@@ -147,31 +144,31 @@ def pair_coefficients(X: Values, y: Values, pair: GaussianPair) -> Moments:
         return mixed
     odds = pair.along(points[i], points[j])
     for (rows, columns), part in zip(((i, j), (j, i)), _moments(odds.at, odds.jumps), strict=True):
-        for whole, found in zip(mixed, part, strict=True):
-            whole[rows, columns] = found
+        for matrix, moment in zip(mixed, part, strict=True):
+            matrix[rows, columns] = moment
     return mixed
 
 
 @lru_cache(maxsize=256)
 def _class_moments(pair: GaussianPair, noise: bool) -> tuple[Moments, Moments]:
-    """Mean over the noise g along e_1 and, where the classes differ in width, over the rest chi of its square."""
-    nothing = np.zeros(1), np.ones(1)
+    """Return means over the noise g along e_1 and, if the classes differ in width, over the rest chi of its square."""
+    constant = np.zeros(1), np.ones(1)
     both = noise and pair.d > 1 and pair.c != 1.0
-    g, weight = _normal_nodes(FEW if both else MANY) if noise else nothing
-    chi, chi_weight = _chi_square_nodes(pair.d - 1, FEW // 2) if both else nothing
+    g, weight = _normal_nodes(PANELS_OF_TWO if both else PANELS) if noise else constant
+    chi, chi_weight = _chi_square_nodes(pair.d - 1, PANELS_OF_TWO // 2) if both else constant
     zero, one = np.zeros(3), np.zeros(3)
-    for some in chunks(len(g), AT_ONCE // len(chi)):
-        odds = _log_odds(pair, g[some, None, None], chi[:, None])
-        found = _moments(odds, _jumps(odds, (len(g[some]), len(chi))), _depth(pair))
+    for rows in chunks(len(g), CHUNK_SIZE // len(chi)):
+        odds = _log_odds(pair, g[rows, None, None], chi[:, None])
+        moments = _moments(odds, _jumps(odds, (len(g[rows]), len(chi))), _depth(pair))
         zero, one = (
-            total + [weight[some] @ moment @ chi_weight for moment in part]
-            for total, part in zip((zero, one), found, strict=True)
+            total + [weight[rows] @ moment @ chi_weight for moment in part]
+            for total, part in zip((zero, one), moments, strict=True)
         )
     return Moments(*zero.tolist()), Moments(*one.tolist())
 
 
 def _moments(log_odds: Callable[[Array], Array], jumps: Array, depth: int = DEPTH) -> tuple[Moments, Moments]:
-    """Moments of both classes, (...) each; log q - log p takes lam (..., q), x_i of class 0, jumps (..., p) of it."""
+    """Return the moments (...) of both classes from log q - log p at lam (..., q), x_i of class 0, and its jumps."""
     lam, weight = nodes_between(jumps, depth)
     odds = log_odds(lam)
     first = 2.0 * weight * expit(-odds)
@@ -182,20 +179,20 @@ def _moments(log_odds: Callable[[Array], Array], jumps: Array, depth: int = DEPT
 
 
 def _depth(pair: GaussianPair) -> int:
-    """Halvings until a panel is half as wide as the label's way from one class to the other, 1 / (4 sigma^2 c_d)."""
+    """Return the halvings until a panel is half as wide as the transition of the label, 1 / (4 sigma^2 c_d)."""
     steep = 4.0 * max(pair.sigma_1, pair.sigma_2) ** 2 * sigma_inverse(pair.tau, pair.d)[0, 0]
-    return int(np.clip(np.ceil(np.log2(steep)) + 1.0, LEAST, DEPTH))
+    return int(np.clip(np.ceil(np.log2(steep)) + 1.0, MIN_DEPTH, DEPTH))
 
 
 def _jumps(log_odds: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
-    """Where the label first and last changes sides, (*shape, 2), by bisection within a grid; 1/2 if it does not."""
-    grid = np.linspace(0.0, 1.0, GRID + 1)
-    positive = log_odds(np.broadcast_to(grid, (*shape, GRID + 1))) > 0.0
+    """Return the first and last sign change (*shape, 2) of the log-odds, by bisection within a grid; 1/2 for none."""
+    grid = np.linspace(0.0, 1.0, GRID_SIZE + 1)
+    positive = log_odds(np.broadcast_to(grid, (*shape, GRID_SIZE + 1))) > 0.0
     change = positive[..., 1:] != positive[..., :-1]
-    place = np.stack([change.argmax(-1), GRID - 1 - change[..., ::-1].argmax(-1)], -1)
-    low, high = grid[place], grid[place + 1]
-    start = np.take_along_axis(positive, place, -1)
-    for _ in range(HALVINGS):
+    cell = np.stack([change.argmax(-1), GRID_SIZE - 1 - change[..., ::-1].argmax(-1)], -1)
+    low, high = grid[cell], grid[cell + 1]
+    start = np.take_along_axis(positive, cell, -1)
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
         before = (log_odds(middle) > 0.0) == start
         low, high = np.where(before, middle, low), np.where(before, high, middle)
@@ -203,11 +200,11 @@ def _jumps(log_odds: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
 
 
 def _log_odds(pair: GaussianPair, g: Array, chi: Array) -> Callable[[Array], Array]:
-    """log q - log p at mixed points, whose noise is g along e_1 and has the rest chi of its squared length.
+    """Return log q - log p at mixed points with noise g along e_1 and rest chi of its squared length.
 
     Z' = s sqrt(c_d) g and z_bar = s^2 (g^2 + chi) with s^2 = lam^2 / sigma_1^2 + (1 - lam)^2 / sigma_2^2: arXiv
-    Lemmas 6 and 7, Eqs. (24) and (25). g and chi are independent, and one draw serves for all lam: a mean over the
-    noise at each lam is all that A and B need.
+    Lemmas 6 and 7, Eqs. (24) and (25). g and chi are independent, and one draw serves all lam: A and B need only the
+    mean over the noise at each lam.
     """
     root = np.sqrt(sigma_inverse(pair.tau, pair.d)[0, 0])
 
@@ -219,23 +216,23 @@ def _log_odds(pair: GaussianPair, g: Array, chi: Array) -> Callable[[Array], Arr
 
 
 def _half_moments(share: float) -> Moments:
-    """Of the density 2 on [1 - share, 1]."""
+    """Return the moments of the density 2 on [1 - share, 1]."""
     return Moments(2.0 * share, share**2, 2.0 * share**3 / 3.0)
 
 
 @cache
 def _normal_nodes(panels: int) -> tuple[Array, Array]:
-    """Points and weights for a standard normal variable: Gauss-Legendre rules on even panels, as labels may jump."""
-    ends = np.linspace(-FARTHEST, FARTHEST, panels + 1)
+    """Return nodes and weights of a standard normal variable, by Gauss-Legendre rules on equal panels."""
+    ends = np.linspace(-MAX_DEVIATION, MAX_DEVIATION, panels + 1)
     point, weight = np.polynomial.legendre.leggauss(8)
-    points = ((ends[1:] + ends[:-1])[:, None] / 2 + FARTHEST / panels * point).ravel()
+    points = ((ends[1:] + ends[:-1])[:, None] / 2 + MAX_DEVIATION / panels * point).ravel()
     density = np.tile(weight, panels) * norm.pdf(points)
     return points, density / density.sum()
 
 
 @cache
-def _chi_square_nodes(freedom: int, panels: int) -> tuple[Array, Array]:
-    """Points and weights for a chi-square variable, as a monotone function of a normal one."""
+def _chi_square_nodes(degrees: int, panels: int) -> tuple[Array, Array]:
+    """Return nodes and weights of a chi-squared variable, as a monotone function of a normal one."""
     point, weight = _normal_nodes(panels)
-    upper = chi2.isf(norm.sf(point), freedom)
-    return np.where(point > 0, upper, chi2.ppf(norm.cdf(point), freedom)), weight
+    upper = chi2.isf(norm.sf(point), degrees)
+    return np.where(point > 0, upper, chi2.ppf(norm.cdf(point), degrees)), weight

@@ -1,4 +1,4 @@
-"""Example 3: logistic regression on two points and many copies of a third, and the angle each scheme settles at."""
+"""Example 3: logistic regression on two points and many copies of a third, and the optimal angle of each scheme."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
 from genlabel._validation import check_choice, check_count, check_interval, check_positive
-from genlabel_paper.theory.labels import STEEPEST, gaussian_label
+from genlabel_paper.theory.inputs import check_scheme
+from genlabel_paper.theory.labels import MAX_RATIO, gaussian_label
 from genlabel_paper.theory.quadrature import mixing_nodes
-from genlabel_paper.theory.schemes import check_scheme
 
 Floats = NDArray[np.float64]
 KNOWN = ("vanilla", "mixup", "genlabel")
-WHY_NOT = {
-    "mixup-without-mi": "each mixed point is nearest to one of its parents, so that none intrudes: it is 'mixup'",
+UNDEFINED = {
+    "mixup-without-mi": "each mixed point is nearest to one of its parents, so none intrudes: it is 'mixup'",
     "logistic": "it is 'genlabel' with sigma / sqrt(2)",
-    "svm": "its angle is pi / 4 whatever r",
+    "svm": "its angle is pi / 4 for every r",
 }
 LABELS = ("unit", "distance", "mixture")
 PRINTED = {"vanilla": 0.22, "mixup": 0.30, "genlabel": 0.25}
 """Angles at r = 25 in units of pi (arXiv Figure 7)."""
-GRID = 17
-"""Angles among which the lowest loss is looked for."""
-FINER, HALVINGS = 4, 40
-"""Of many settings at once: angles at which the derivative is known for each of these, and steps to its root."""
-EDGE, STEEP = 18, 20.0
-"""Angles of the fine grid next to 0 and pi / 2 among which, above this norm, the derivative may turn within a step."""
-STRIDE = 1.25
-"""Ratio of the norms at which an order of margins is looked at."""
-NORMS = (1e-6, 1e12)
-"""Within which the angle is not lost in rounding."""
-FARTHEST = 1e9
-"""Norm up to which an order of margins is followed."""
+GRID_SIZE = 17
+"""Number of angles of the grid search."""
+REFINEMENT, BISECTIONS = 4, 40
+"""For many settings: refinement of the grid for the derivative, and steps to its root."""
+BOUNDARY_ANGLES, MAX_SMOOTH_NORM = 18, 20.0
+"""Fine-grid angles next to 0 and pi / 2 where, above this norm, the derivative may change within a step."""
+NORM_RATIO = 1.25
+"""Ratio of the norms at which an order of margins is checked."""
+NORM_LIMITS = (1e-6, 1e12)
+"""Range of norms in which the angle is accurate."""
+MAX_ORDER_NORM = 1e9
+"""Largest norm at which an order of margins is checked."""
 
 
 def example3_loss(
@@ -56,19 +56,19 @@ def example3_loss(
     ----------
     scheme : "vanilla", "mixup" or "genlabel"
     r : float
-        Above 0, the norm of theta.
+        Norm of theta, positive.
     phi : float in [0, pi / 2]
     n : int
-        Copies of the negative point; NOTE[PAPER]: the paper gives neither n nor alpha nor sigma, see
+        Copies of the negative point; NOTE[PAPER]: n, alpha and sigma are not printed, see
         :func:`example3_parameters`.
     alpha : float
-        Above 0, lam ~ Beta(alpha, alpha).
+        Parameter of lam ~ Beta(alpha, alpha), positive.
     sigma : float
-        Above 0, the width of GenLabel's Gaussians.
+        Width of GenLabel's Gaussians, positive.
     labels : "unit", "distance" or "mixture"
-        Of "genlabel". "unit" is the proof's rho, that of Proposition 1 for points at distance 1. NOTE[PAPER]: L_1 is
-        sqrt(2) long and L_2 is 2; "distance" takes rho for that. The proof models class +1 as a Gaussian mixture, whose
-        posterior is "mixture". Pairs of one class keep their label in all three.
+        Labels of "genlabel". "unit" is the proof's rho, that of Proposition 1 for points at distance 1. NOTE[PAPER]:
+        L_1 has length sqrt(2) and L_2 has length 2; "distance" uses rho for these. The proof models class +1 as a
+        Gaussian mixture, whose posterior is "mixture". Pairs of one class keep their label in all three.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def example3_loss(
     """
     _check(scheme, r, n, alpha, sigma, labels)
     check_interval("phi", phi, 0.0, math.pi / 2, "the angle of a theta that separates the points")
-    weight, y, t, _ = _cloud(scheme, phi, n, alpha, sigma, labels)
+    weight, y, t, _ = _points(scheme, phi, n, alpha, sigma, labels)
     return float(weight @ (y * np.logaddexp(0.0, -r * t) + (1.0 - y) * np.logaddexp(0.0, r * t)))
 
 
@@ -96,18 +96,18 @@ def example3_angle(
     """
     _check(scheme, r, n, alpha, sigma, labels)
     if scheme == "vanilla":
-        return math.atan(math.exp(brentq(lambda u: _vanilla_slope(u, r, n), -math.log1p(n), 0.0, xtol=1e-14)))
+        return math.atan(math.exp(brentq(lambda u: _vanilla_log_ratio(u, r, n), -math.log1p(n), 0.0, xtol=1e-14)))
 
-    def slope(phi: float) -> float:
-        weight, y, t, turn = _cloud(scheme, phi, n, alpha, sigma, labels)
+    def derivative(phi: float) -> float:
+        weight, y, t, turn = _points(scheme, phi, n, alpha, sigma, labels)
         return float(weight @ ((expit(r * t) - y) * turn))
 
     def loss(phi: float) -> float:
         return example3_loss(scheme, r, phi, n, alpha=alpha, sigma=sigma, labels=labels)
 
-    grid = np.linspace(0.0, math.pi / 2, GRID)
+    grid = np.linspace(0.0, math.pi / 2, GRID_SIZE)
     best = int(np.argmin([loss(phi) for phi in grid]))
-    return _root(slope, grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
+    return _root(derivative, grid[max(best - 1, 0)], grid[min(best + 1, GRID_SIZE - 1)])
 
 
 def example3_angles(
@@ -119,18 +119,18 @@ def example3_angles(
     alpha: float = 1.0,
     labels: str = "unit",
 ) -> Floats:
-    """Return the angles of many settings at once, (len(n), len(sigma), len(r)), each within 1e-5 of `example3_angle`.
+    """Return the angles of many settings, (len(n), len(sigma), len(r)), each within 1e-5 of `example3_angle`.
 
-    The derivative of the loss is a sum of which one part knows r and the other sigma, so that all their combinations
-    cost little more than one. It is computed at 65 angles; the root is that of the cubic spline through them. Near 0
-    and pi / 2, where the derivative turns within 1 / r, angles are those of `example3_angle` itself, at its cost: wide
-    Gaussians lead there.
+    The derivative of the loss is a sum of a term that depends on r and a term that depends on sigma, so all their
+    combinations cost little more than one. It is computed at 65 angles; the root is that of a cubic spline. Near 0 and
+    pi / 2, where the derivative changes within 1 / r, angles are computed by `example3_angle`; wide Gaussians lead
+    there.
 
     Parameters
     ----------
     scheme : "vanilla", "mixup" or "genlabel"
     r, n, sigma : sequences
-        As of :func:`example3_loss`; all combinations are taken.
+        See :func:`example3_loss`; all combinations are computed.
     alpha : float
     labels : "unit", "distance" or "mixture"
 
@@ -145,12 +145,16 @@ def example3_angles(
     if scheme == "vanilla":
         angles = np.array([[example3_angle(scheme, norm, count) for norm in r] for count in n])
         return np.repeat(angles[:, None], len(sigma), axis=1)
-    grid, norms = np.linspace(0.0, math.pi / 2, FINER * (GRID - 1) + 1), np.array(r)
-    losses, slopes = zip(*(_many(scheme, phi, norms, n, alpha, sigma, labels) for phi in grid), strict=True)
-    best = np.argmin(losses[::FINER], axis=0)
-    low, high = FINER * np.maximum(best - 1, 0), FINER * np.minimum(best + 1, GRID - 1)
-    angles = _spline_root(grid, np.array(slopes), low, high)
-    for i, j, k in np.argwhere((norms > STEEP) & (np.minimum(angles, math.pi / 2 - angles) < grid[EDGE])):
+    grid, norms = np.linspace(0.0, math.pi / 2, REFINEMENT * (GRID_SIZE - 1) + 1), np.array(r)
+    losses, derivatives = zip(
+        *(_losses_and_derivatives(scheme, phi, norms, n, alpha, sigma, labels) for phi in grid), strict=True
+    )
+    best = np.argmin(losses[::REFINEMENT], axis=0)
+    low, high = REFINEMENT * np.maximum(best - 1, 0), REFINEMENT * np.minimum(best + 1, GRID_SIZE - 1)
+    angles = _spline_root(grid, np.array(derivatives), low, high)
+    for i, j, k in np.argwhere(
+        (norms > MAX_SMOOTH_NORM) & (np.minimum(angles, math.pi / 2 - angles) < grid[BOUNDARY_ANGLES])
+    ):
         angles[i, j, k] = example3_angle(scheme, r[k], n[i], alpha=alpha, sigma=sigma[j], labels=labels)
     return angles
 
@@ -170,13 +174,13 @@ def example3_margin(
 
 
 def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, labels: str = "unit") -> float:
-    """Return the angle as r goes to infinity, whatever n, in radians.
+    """Return the angle as r goes to infinity, for every n, in radians.
 
-    The loss over r then is the hinge loss of L_1 and L_2 alone, as the other points are right. Vanilla's limit is
-    pi / 4, the SVM's (arXiv Example 3, proof). NOTE[PAPER]: GenLabel's is not, though arXiv Remark 1 says that it
-    approaches it. Near the middle of L_2 points have labels of both classes, which pulls cos phi down: with the
-    printed labels the limit is pi / 4 + 2 pi^2 sigma^4 / 3 and higher orders, for every alpha. With "mixture" it is
-    about pi / 4 - sigma^2 log 2, as one of the two Gaussians of class +1 has half the weight of the one of class -1.
+    The loss over r then is the hinge loss of L_1 and L_2 alone, as the other points are classified correctly. Vanilla's
+    limit is pi / 4, the SVM's (arXiv Example 3, proof). NOTE[PAPER]: GenLabel's is not, although arXiv Remark 1 states
+    it. Near the middle of L_2 points have labels of both classes, which pulls cos phi down: with the printed labels the
+    limit is pi / 4 + 2 pi^2 sigma^4 / 3 and higher orders, for every alpha. With "mixture" it is about
+    pi / 4 - sigma^2 log 2, as one of the two Gaussians of class +1 has half the weight of the one of class -1.
 
     Examples
     --------
@@ -187,18 +191,15 @@ def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, label
     if scheme == "vanilla":
         return math.pi / 4
 
-    def slope(phi: float) -> float:
-        weight, y, t, turn = _cloud(scheme, phi, 1, alpha, sigma, labels)
+    def derivative(phi: float) -> float:
+        weight, y, t, turn = _points(scheme, phi, 1, alpha, sigma, labels)
         return float(weight @ (((t > 0.0) - y) * turn))
 
-    return _root(slope, 0.0, math.pi / 2)
+    return _root(derivative, 0.0, math.pi / 2)
 
 
 class Example3Ranges(NamedTuple):
-    """Settings that give the printed angles: first and last n, and the ends of the intervals of alpha and sigma.
-
-    `example3_parameters` returns it.
-    """
+    """Settings that give the printed angles: smallest and largest n, and intervals of alpha and sigma."""
 
     n: tuple[int, int]
     alpha: tuple[float, float]
@@ -212,8 +213,8 @@ def example3_parameters(r: float = 25.0, n: int = 30) -> Example3Ranges:
 
     Examples
     --------
-    >>> found = example3_parameters()
-    >>> found.n, [round(value, 3) for value in found.alpha + found.sigma]
+    >>> ranges = example3_parameters()
+    >>> ranges.n, [round(value, 3) for value in ranges.alpha + ranges.sigma]
     ((18, 59), [1.49, 1.996, 0.0, 0.237])
     """
     low, high = ({scheme: (angle + side) * math.pi for scheme, angle in PRINTED.items()} for side in (-0.005, 0.005))
@@ -223,20 +224,20 @@ def example3_parameters(r: float = 25.0, n: int = 30) -> Example3Ranges:
     sigma = [
         _solve(lambda s: example3_angle("genlabel", r, n, sigma=s), b["genlabel"], 1e-3, 10.0) for b in (low, high)
     ]
-    whole = max(math.floor(copies[0]) + 1, 1), math.floor(copies[1])
-    if whole[0] > whole[1] or alpha[0] == alpha[1] or sigma[0] == sigma[1]:
+    integers = max(math.floor(copies[0]) + 1, 1), math.floor(copies[1])
+    if integers[0] > integers[1] or alpha[0] == alpha[1] or sigma[0] == sigma[1]:
         raise ValueError(f"at r={r!r} no n, alpha and sigma give all three printed angles; they are printed for r = 25")
-    return Example3Ranges(whole, (alpha[0], alpha[1]), (sigma[0], sigma[1]))
+    return Example3Ranges(integers, (alpha[0], alpha[1]), (sigma[0], sigma[1]))
 
 
 def example3_order(
     n: int = 30, *, r: float = 25.0, alpha: float = 1.0, sigma: float = 0.1, labels: str = "unit"
 ) -> tuple[float, float]:
-    """Return the norms around `r` between which margin(genlabel) > margin(vanilla) > margin(mixup), the paper's order.
+    """Return the interval of norms around `r` with margin(genlabel) > margin(vanilla) > margin(mixup), as in the paper.
 
-    NOTE[PAPER]: arXiv Eq. (2) states the order for the example as such. It begins at a norm where mixup has turned
-    too far, and it ends where vanilla is nearer to pi / 4 than GenLabel, which passes it; the end is infinity if it is
-    beyond 1e9. Below the stretch there may be another, shorter one: for n = 30 it is from 2.69 to 2.99.
+    NOTE[PAPER]: arXiv Eq. (2) states the order for all norms. It begins at a norm where mixup has turned too far, and
+    it ends where vanilla is nearer to pi / 4 than GenLabel, which passes it; the end is infinity if it is beyond 1e9.
+    There may be another, shorter interval below: for n = 30 it is from 2.69 to 2.99.
 
     Examples
     --------
@@ -256,16 +257,16 @@ def example3_order(
             f"the margins have another order at r={r!r} with n={n!r}, alpha={alpha!r}, sigma={sigma!r}; change them"
         )
     low = high = r
-    while lead(low) > 0.0 and low / STRIDE > NORMS[0]:
-        low /= STRIDE
-    while lead(high) > 0.0 and high <= FARTHEST:
-        high *= STRIDE
-    start = float(brentq(lead, low, STRIDE * low, xtol=1e-9)) if lead(low) <= 0.0 else low
-    return start, float(brentq(lead, high / STRIDE, high, xtol=1e-9)) if high <= FARTHEST else math.inf
+    while lead(low) > 0.0 and low / NORM_RATIO > NORM_LIMITS[0]:
+        low /= NORM_RATIO
+    while lead(high) > 0.0 and high <= MAX_ORDER_NORM:
+        high *= NORM_RATIO
+    start = float(brentq(lead, low, NORM_RATIO * low, xtol=1e-9)) if lead(low) <= 0.0 else low
+    return start, float(brentq(lead, high / NORM_RATIO, high, xtol=1e-9)) if high <= MAX_ORDER_NORM else math.inf
 
 
-class _Cloud(NamedTuple):
-    """Points with weights, shares y of class +1, t = theta^T x / r and turn = dt / dphi; each (m,)."""
+class _Points(NamedTuple):
+    """Points with weights, labels y (probability of class +1), t = theta^T x / r and turn = dt / dphi; each (m,)."""
 
     weight: Floats
     y: Floats
@@ -273,87 +274,87 @@ class _Cloud(NamedTuple):
     turn: Floats
 
 
-_nodes = lru_cache(maxsize=4 * GRID * FINER)(mixing_nodes)
+_nodes = lru_cache(maxsize=4 * GRID_SIZE * REFINEMENT)(mixing_nodes)
 
 
-def _cloud(scheme: str, phi: float, n: int, alpha: float, sigma: float, labels: str) -> _Cloud:
-    """Every point of the loss: the n + 2 ones of "vanilla", or those of all pairs at the nodes of lam."""
+def _points(scheme: str, phi: float, n: int, alpha: float, sigma: float, labels: str) -> _Points:
+    """Return the points of the loss: the n + 2 points of "vanilla", or those of all pairs at the nodes of lam."""
     c, s = math.cos(phi), math.sin(phi)
     copies = float(n if scheme == "vanilla" else n**2)
-    points = (np.array([1.0, 1.0, copies]), np.array([1.0, 1.0, 0.0]), np.array([c, s, -c]), np.array([-s, c, s]))
-    parts = [_Cloud(*points)]  # x_1, x_2, x_3
+    originals = (np.array([1.0, 1.0, copies]), np.array([1.0, 1.0, 0.0]), np.array([c, s, -c]), np.array([-s, c, s]))
+    parts = [_Points(*originals)]  # x_1, x_2, x_3
     if scheme != "vanilla":
         lam, weight = _nodes(alpha, (0.5, s / (s + c)))  # arXiv Example 3, proof: L_1, L_2, L_3
-        share = _shares(scheme, lam, sigma, labels)
-        parts += [_Cloud(2 * n * weight, 1.0 - share[0], (1.0 - lam) * s - lam * c, (1.0 - lam) * c + lam * s)]
-        parts += [_Cloud(2 * n * weight, share[1], (2.0 * lam - 1.0) * c, (1.0 - 2.0 * lam) * s)]
-        parts += [_Cloud(2 * weight, np.ones_like(lam), (1.0 - lam) * c + lam * s, lam * c - (1.0 - lam) * s)]
-    return _Cloud(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+        rho = _rho(scheme, lam, sigma, labels)
+        parts += [_Points(2 * n * weight, 1.0 - rho[0], (1.0 - lam) * s - lam * c, (1.0 - lam) * c + lam * s)]
+        parts += [_Points(2 * n * weight, rho[1], (2.0 * lam - 1.0) * c, (1.0 - 2.0 * lam) * s)]
+        parts += [_Points(2 * weight, np.ones_like(lam), (1.0 - lam) * c + lam * s, lam * c - (1.0 - lam) * s)]
+    return _Points(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
 
-def _shares(scheme: str, lam: Floats, sigma: float, labels: str) -> tuple[Floats, Floats]:
-    """The rho of L_1, where lam weighs x_3 of class -1, and that of L_2, where it weighs x_1 of class +1."""
+def _rho(scheme: str, lam: Floats, sigma: float, labels: str) -> tuple[Floats, Floats]:
+    """Return rho of L_1, where lam weighs x_3 of class -1, and of L_2, where it weighs x_1 of class +1."""
     if scheme == "mixup":
         return lam, lam
     if labels != "mixture":
         first, second = (1.0, 1.0) if labels == "unit" else (math.sqrt(2.0), 2.0)
         return gaussian_label(lam, sigma, first), gaussian_label(lam, sigma, second)  # arXiv Proposition 1
-    # log p of a point x under N(m, sigma^2 I) is m^T x / sigma^2 plus what all m of norm 1 share.
-    steep = min(1.0 / sigma, STEEPEST) ** 2
+    # log p of a point x under N(m, sigma^2 I) is m^T x / sigma^2 plus a term shared by all m of norm 1.
+    steep = min(1.0 / sigma, MAX_RATIO) ** 2
     middle = np.logaddexp(-lam * steep, (1.0 - lam) * steep) - math.log(2.0)
     line = np.logaddexp((2.0 * lam - 1.0) * steep, 0.0) - math.log(2.0)
     return expit(lam * steep - middle), expit(line - (1.0 - 2.0 * lam) * steep)
 
 
-def _many(
+def _losses_and_derivatives(
     scheme: str, phi: float, r: Floats, n: Sequence[int], alpha: float, sigma: Sequence[float], labels: str
 ) -> tuple[Floats, Floats]:
-    """The loss at an angle and its derivative over r, (len(n), len(sigma), len(r)) each.
+    """Return the loss at an angle and its derivative over r, (len(n), len(sigma), len(r)) each.
 
-    y log(1 + e^-z) + (1 - y) log(1 + e^z) = log(1 + e^z) - y z: the weights alone know n, the labels alone sigma.
+    y log(1 + e^-z) + (1 - y) log(1 + e^z) = log(1 + e^z) - y z: only the weights depend on n, only y on sigma.
     """
-    of_n = [_cloud(scheme, phi, count, alpha, sigma[0], labels) for count in n]
-    weight, (_, _, t, turn) = np.stack([cloud.weight for cloud in of_n]), of_n[0]
-    y = np.stack([_cloud(scheme, phi, n[0], alpha, width, labels).y for width in sigma], axis=1)
+    of_n = [_points(scheme, phi, count, alpha, sigma[0], labels) for count in n]
+    weight, (_, _, t, turn) = np.stack([points.weight for points in of_n]), of_n[0]
+    y = np.stack([_points(scheme, phi, n[0], alpha, width, labels).y for width in sigma], axis=1)
     z = t[:, None] * r
     loss = (weight @ np.logaddexp(0.0, z))[:, None] - ((weight * t) @ y)[..., None] * r
     return loss, (weight @ (expit(z) * turn[:, None]))[:, None] - ((weight * turn) @ y)[..., None]
 
 
-def _spline_root(grid: Floats, slopes: Floats, first: NDArray[np.intp], last: NDArray[np.intp]) -> Floats:
-    """Where splines through slopes (len(grid), ...) turn positive between two places (...) of the grid."""
-    pieces = CubicSpline(grid, slopes).c
+def _spline_root(grid: Floats, values: Floats, first: NDArray[np.intp], last: NDArray[np.intp]) -> Floats:
+    """Return where splines through values (len(grid), ...) turn positive between two grid indices (...)."""
+    pieces = CubicSpline(grid, values).c
     low, high = grid[first], grid[last]
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
-        place = np.clip(np.searchsorted(grid, middle, side="right") - 1, 0, len(grid) - 2)
-        a, b, c, d = np.take_along_axis(pieces, place[None, None], axis=1)[:, 0]
-        x = middle - grid[place]
+        index = np.clip(np.searchsorted(grid, middle, side="right") - 1, 0, len(grid) - 2)
+        a, b, c, d = np.take_along_axis(pieces, index[None, None], axis=1)[:, 0]
+        x = middle - grid[index]
         positive = ((a * x + b) * x + c) * x + d >= 0.0
         low, high = np.where(positive, low, middle), np.where(positive, middle, high)
     return np.asarray((low + high) / 2.0)
 
 
-def _vanilla_slope(u: float, r: float, n: int) -> float:
-    """Log of the ratio of the two terms of R(phi) (arXiv Example 3, proof) at u = log tan(phi)."""
+def _vanilla_log_ratio(u: float, r: float, n: int) -> float:
+    """Return the log of the ratio of the two terms of R(phi) (arXiv Example 3, proof) at u = log tan(phi)."""
     phi = math.atan(math.exp(u))
     return float(math.log1p(n) + u + log_expit(-r * math.cos(phi)) - log_expit(-r * math.sin(phi)))
 
 
 def _copies(phi: float, r: float) -> float:
-    """The n, not a whole one, with which vanilla's angle is phi."""
-    return math.expm1(min(-_vanilla_slope(math.log(math.tan(phi)), r, 0), 700.0))
+    """Return the real n for which vanilla's angle is phi."""
+    return math.expm1(min(-_vanilla_log_ratio(math.log(math.tan(phi)), r, 0), 700.0))
 
 
-def _root(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Where the slope turns positive between the two; one of them if it does not."""
-    if slope(low) >= 0.0:
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where an increasing function turns positive between two points, or one of them if it does not."""
+    if function(low) >= 0.0:
         return low
-    return float(brentq(slope, low, high, xtol=1e-14)) if slope(high) > 0.0 else high
+    return float(brentq(function, low, high, xtol=1e-14)) if function(high) > 0.0 else high
 
 
 def _solve(f: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """The x between the two with f(x) = target; if there is none, 0 or infinity, on the side that is nearer to it."""
+    """Return x between two points with f(x) = target, or 0 or infinity if the target is beyond the nearer end."""
     first, last = f(low) - target, f(high) - target
     if first * last > 0.0:
         return 0.0 if abs(first) < abs(last) else math.inf
@@ -361,8 +362,8 @@ def _solve(f: Callable[[float], float], target: float, low: float, high: float) 
 
 
 def _check(scheme: str, r: float, n: int, alpha: float, sigma: float, labels: str) -> None:
-    check_scheme(scheme, KNOWN, "Example 3", WHY_NOT)
-    check_interval("r", r, *NORMS, "it is the norm of theta, 25 in Figure 7")
+    check_scheme(scheme, KNOWN, "Example 3", UNDEFINED)
+    check_interval("r", r, *NORM_LIMITS, "it is the norm of theta, 25 in Figure 7")
     check_count("n", n)
     check_positive("alpha", alpha, "1 draws lam uniformly")
     check_positive("sigma", sigma, "it is the width of GenLabel's Gaussians, such as 0.1")

@@ -1,4 +1,4 @@
-"""The second-order expansions of the losses around the data, with what they hold of each labelling in two numbers."""
+"""Second-order expansions of the losses around the data, which depend on the labels through two coefficients."""
 
 from __future__ import annotations
 
@@ -11,27 +11,24 @@ from torch.nn.functional import softplus
 from genlabel._arrays import Values
 from genlabel_paper.theory.coefficients import class_coefficients, pair_coefficients, taylor_coefficients
 from genlabel_paper.theory.gaussian import GaussianPair
-from genlabel_paper.theory.reading import Model, Scorer, read_binary_sample, read_model
+from genlabel_paper.theory.inputs import Model, Scorer, read_binary_sample, read_model
 
 COEFFICIENTS = ("lemma", "class", "pair")
-"""How fine the coefficients of GenLabel's expansion are: as in the lemma, one set a class, or one a pair."""
+"""Coefficients of GenLabel's expansion: the same for all pairs as in the lemma, per class, or per pair."""
 
 
 class Expansion(NamedTuple):
-    """The terms of a second-order expansion (arXiv Lemma 8, "mixup loss", and Lemma 1, "GenLabel loss for 2 class").
-
-    `expand` returns it.
-    """
+    """Terms of a second-order expansion (arXiv Lemma 8, "mixup loss", and Lemma 1, "GenLabel loss for 2 class")."""
 
     std: float
-    """The loss at the points themselves."""
+    """Loss at the points themselves."""
     R1: float
     R2: float
     R3: float
 
     @property
     def total(self) -> float:
-        """Their sum, L~."""
+        """Sum of the terms, L~."""
         return self.std + self.R1 + self.R2 + self.R3
 
 
@@ -54,7 +51,7 @@ def expand(model: Model, X: Values, y: Values, A: Values, B: Values, mass: Value
     Parameters
     ----------
     model, X, y
-        As :func:`genlabel_paper.theory.mixup_loss`.
+        See :func:`genlabel_paper.theory.mixup_loss`.
     A, B, mass : floats or arrays (n, n)
 
     Examples
@@ -66,17 +63,17 @@ def expand(model: Model, X: Values, y: Values, A: Values, B: Values, mass: Value
     x, labels = read_binary_sample(X, y)
     scorer = read_model(model, x.shape[1])
     f, g = scorer.values(x), scorer.gradients(x)
-    slope, curve = _slope(f, labels)[:, None], (f.sigmoid() * (-f).sigmoid())[:, None]
+    first, second = _residual(f, labels)[:, None], (f.sigmoid() * (-f).sigmoid())[:, None]
     v = x - x[:, None]
     along = (v * g[:, None]).sum(-1)
-    bend = torch.zeros_like(along) if scorer.theta is not None else _bend(scorer, x, v)
+    bend = torch.zeros_like(along) if scorer.theta is not None else _quadratic_form(scorer, x, v)
     weights = [torch.as_tensor(moment, dtype=x.dtype) for moment in (mass, A, B)]
-    terms = (point_loss(f, labels)[:, None].expand_as(along), slope * along, curve * along**2 / 2, slope * bend / 2)
+    terms = (point_loss(f, labels)[:, None].expand_as(along), first * along, second * along**2 / 2, first * bend / 2)
     return Expansion(*(float((weights[min(k, 2)] * term).mean()) for k, term in enumerate(terms)))
 
 
 def genlabel_moments(x: Tensor, y: Tensor, kind: str, sigma_1: float, c: float, tau: float) -> tuple[Any, Any, Any]:
-    """Return A, B and mass of the GenLabel loss, numbers or (n, n); see :func:`genlabel_paper.theory.genlabel_loss`."""
+    """Return A, B and mass of the GenLabel loss, scalars or (n, n); see :func:`genlabel_paper.theory.genlabel_loss`."""
     d = x.shape[1]
     if kind == "pair":
         mass, A, B = pair_coefficients(x.numpy(), y.numpy(), GaussianPair(sigma_1, c, tau, d))
@@ -85,24 +82,24 @@ def genlabel_moments(x: Tensor, y: Tensor, kind: str, sigma_1: float, c: float, 
     if kind == "lemma":
         return A, B, 1.0
     zero, one = (y.new_tensor(moments) for moments in class_coefficients(c, tau, d, sigma_1))
-    apart = torch.where(y[:, None, None] == 0, zero, one)
-    mass, A, B = torch.where((y[:, None] == y)[..., None], y.new_tensor([1.0, A, B]), apart).unbind(-1)
+    of_classes = torch.where(y[:, None, None] == 0, zero, one)
+    mass, A, B = torch.where((y[:, None] == y)[..., None], y.new_tensor([1.0, A, B]), of_classes).unbind(-1)
     return A, B, mass
 
 
-def _slope(f: Tensor, y: Tensor) -> Tensor:
-    """h'(f) - y, without cancellation."""
+def _residual(f: Tensor, y: Tensor) -> Tensor:
+    """Return h'(f) - y without cancellation."""
     return (1 - y) * f.sigmoid() - y * (-f).sigmoid()
 
 
-def _bend(scorer: Scorer, x: Tensor, v: Tensor) -> Tensor:
-    """v H_i v, (n, n), for steps v (n, n, d)."""
+def _quadratic_form(scorer: Scorer, x: Tensor, v: Tensor) -> Tensor:
+    """Return v H_i v (n, n) for steps v (n, n, d)."""
     return torch.einsum("ija,iab,ijb->ij", v, scorer.hessians(x), v)
 
 
 def expand_adversarial(scorer: Scorer, x: Tensor, y: Tensor, radius: float, factor: float) -> float:
     """Return the mean of l~_adv: arXiv Lemma 9, "adv_loss_approx", for theta, Theorem 2 (factor d) for networks."""
     f, length = scorer.values(x), scorer.gradients(x).norm(dim=1)
-    first = radius * _slope(f, y).abs() * length
+    first = radius * _residual(f, y).abs() * length
     second = factor * radius**2 / 2 * f.sigmoid() * (-f).sigmoid() * length**2
     return float((point_loss(f, y) + first + second).mean())

@@ -1,4 +1,4 @@
-"""The Gaussian setting of the theorems: two classes that share one equicorrelated covariance up to its scale."""
+"""Gaussian setting of the theorems: two classes with the same equicorrelated covariance up to scale."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from genlabel._arrays import Seed, as_rng
 from genlabel._validation import check_count, check_interval, check_positive
 from genlabel_paper.theory.labels import check_lam
 
-WIDEST = 1e100
-"""Of the sigmas; the square of a larger one may be no number."""
+MAX_SIGMA = 1e100
+"""Largest sigma, whose square is finite."""
 
 Arrays = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -50,13 +50,13 @@ def sigma_inverse(tau: float, d: int) -> NDArray[np.float64]:
 
     For Z ~ N(0, Sigma), Z Sigma^-1 Z has the chi-squared distribution of d degrees (arXiv Lemma 7, Eq. (20)).
 
-    NOTE[PAPER]: the lemma leaves out tau = -1/(d-2). There c_d = 0 and tau_d is infinite, but their product, the only
-    thing that the matrix holds, is not.
+    NOTE[PAPER]: the lemma leaves out tau = -1/(d-2). There c_d = 0 and tau_d is infinite, but their product in the
+    matrix is finite.
 
     Parameters
     ----------
     tau : float
-        Above -1, below 1, not -1/(d-1). Sigma is a covariance only above -1/(d-1).
+        Correlation in (-1, 1), not -1/(d-1). Sigma is a covariance only above -1/(d-1).
     d : int
 
     Examples
@@ -70,10 +70,7 @@ def sigma_inverse(tau: float, d: int) -> NDArray[np.float64]:
 
 
 class SquareCoefficients(NamedTuple):
-    """A_n and B_n, (d,) each: z Sigma^-1 z = c_d sum_n A_n (z_n - B_n sum_{i > n} z_i)^2.
-
-    `square_coefficients` returns it.
-    """
+    """Coefficients A_n and B_n, (d,) each, of z Sigma^-1 z = c_d sum_n A_n (z_n - B_n sum_{i > n} z_i)^2."""
 
     A: NDArray[np.float64]
     B: NDArray[np.float64]
@@ -93,7 +90,7 @@ def square_coefficients(tau: float, d: int) -> SquareCoefficients:
     A, B = [1.0], [inverse_coefficients(tau, d)[1]]
     for _ in range(d - 1):
         A.append(A[-1] * (1.0 - B[-1] ** 2))
-        B.append(B[-1] / (1.0 - B[-1]))  # (A B + A B^2) / (A - A B^2) of the one before
+        B.append(B[-1] / (1.0 - B[-1]))  # (A B + A B^2) / (A - A B^2) of the previous step
     return SquareCoefficients(np.array(A), np.array(B))
 
 
@@ -107,7 +104,7 @@ def proof_label(
     tau: float = 0.0,
     d: int = 2,
 ) -> NDArray[np.float64]:
-    """Return y_gen at lam x_i + (1 - lam) x_j, x_i of class 0 and x_j of class 1, in the form of the proof.
+    """Return y_gen at lam x_i + (1 - lam) x_j, for x_i of class 0 and x_j of class 1, in the form of the proof.
 
     arXiv Lemma 1, proof, step 1, Eqs. (21) to (26). `z_prime` is e_1 Sigma^-1 Z_ij and `z_bar` is Z_ij Sigma^-1 Z_ij
     with Z_ij the mixed point minus (1 - 2 lam) e_1.
@@ -123,7 +120,7 @@ def proof_label(
 def proof_log_odds(
     lam: NDArray[np.float64], z_prime: NDArray[np.float64], z_bar: NDArray[np.float64], pair: GaussianPair
 ) -> NDArray[np.float64]:
-    """Return log q - log p in the form of the proof; y_gen, :func:`proof_label`, is its logistic function."""
+    """Return log q - log p in the form of the proof; :func:`proof_label` is its logistic function."""
     c_d = float(sigma_inverse(pair.tau, pair.d)[0, 0])
     odds = pair.d * np.log(pair.c) + pair.sigma_1**2 * ((2.0 - 4.0 * lam) * c_d + 2.0 * z_prime)
     wider = 2.0 * lam**2 * c_d - 2.0 * lam * z_prime + z_bar / 2.0
@@ -132,19 +129,19 @@ def proof_log_odds(
 
 @final
 class Parabola(NamedTuple):
-    """a lam^2 + b lam + c, (p, 1) each: the log-odds of two Gaussians along p segments."""
+    """Log-odds a lam^2 + b lam + c of two Gaussians along p segments, with coefficients (p, 1)."""
 
     a: NDArray[np.float64]
     b: NDArray[np.float64]
     c: NDArray[np.float64]
 
     def at(self, lam: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values (p, q) at lam (p, q)."""
+        """Return the values (p, q) at lam (p, q)."""
         return np.asarray((self.a * lam + self.b) * lam + self.c)
 
     @property
     def jumps(self) -> NDArray[np.float64]:
-        """Where it changes sides within (0, 1), sorted, (p, 2); 1/2 stands for none."""
+        """Sorted sign changes (p, 2) within (0, 1); 1/2 if there is none."""
         root = np.sqrt(np.maximum(self.b**2 - 4.0 * self.a * self.c, 0.0))
         q = -(self.b + np.where(self.b >= 0, root, -root)) / 2.0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -155,19 +152,19 @@ class Parabola(NamedTuple):
 @final
 @dataclass(frozen=True)
 class GaussianPair:
-    """Class 0 is N(-e_1, Sigma / sigma_1^2), class 1 is N(e_1, Sigma / (c sigma_1)^2) (arXiv Section 5.3).
+    """Class densities N(-e_1, Sigma / sigma_1^2) and N(e_1, Sigma / (c sigma_1)^2) (arXiv Section 5.3).
 
     Parameters
     ----------
     sigma_1 : float
-        The classes are narrow where it is large.
+        Inverse width of class 0.
     c : float
-        How much narrower class 1 is than class 0; the theorems ask for 2 - sqrt(3) < c < 2 + sqrt(3).
+        Width of class 0 over that of class 1; the theorems require 2 - sqrt(3) < c < 2 + sqrt(3).
     tau : float
-        The correlation of any two features, above -1/(d-1) and below 1.
-        NOTE[PAPER]: the paper asks for -1 < tau < 1 without two values; below -1/(d-1) Sigma is no covariance.
+        Correlation of any two features, above -1/(d-1) and below 1.
+        NOTE[PAPER]: the paper requires -1 < tau < 1 without two values; below -1/(d-1) Sigma is not a covariance.
     d : int
-        Features.
+        Number of features.
 
     Examples
     --------
@@ -182,20 +179,20 @@ class GaussianPair:
     d: int = 2
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
-        check_positive("sigma_1", self.sigma_1, "the theorems are for a large one")
+        """Validate the parameters."""
+        check_positive("sigma_1", self.sigma_1, "the theorems are for large values")
         check_positive("c", self.c, "1 gives both classes one covariance")
-        if max(self.sigma_1, self.sigma_2) > WIDEST:
-            raise ValueError(f"sigma_1={self.sigma_1!r} and c sigma_1={self.sigma_2!r} must be at most {WIDEST:g}")
+        if max(self.sigma_1, self.sigma_2) > MAX_SIGMA:
+            raise ValueError(f"sigma_1={self.sigma_1!r} and c sigma_1={self.sigma_2!r} must be at most {MAX_SIGMA:g}")
         _check_covariance(self.tau, check_count("d", self.d))
 
     @property
     def sigma_2(self) -> float:
-        """c sigma_1"""
+        """Inverse width of class 1, c sigma_1."""
         return self.c * self.sigma_1
 
     def sample(self, n: int | tuple[int, int], rng: Seed = None) -> Arrays:
-        """Draw `n` points of each class, or (n_0, n_1); class 0 comes first."""
+        """Draw `n` points of each class, or (n_0, n_1) points, class 0 first."""
         n_0, n_1 = (check_count("n", count) for count in (n if isinstance(n, tuple | list) else (n, n)))
         root = np.linalg.cholesky(sigma_matrix(self.tau, self.d)).T
         Z = as_rng(rng).standard_normal((n_0 + n_1, self.d)) @ root
@@ -205,7 +202,7 @@ class GaussianPair:
         return X, y
 
     def along(self, first: ArrayLike, second: ArrayLike) -> Parabola:
-        """Return log q - log p at lam x_i + (1 - lam) x_j, points (p, d), as a function of lam."""
+        """Return log q - log p at lam x_i + (1 - lam) x_j, for points (p, d), as a function of lam."""
         x_i, x_j = (np.asarray(points, dtype=np.float64) for points in (first, second))
         one, zero, middle = (self.log_odds(points)[:, None] for points in (x_i, x_j, (x_i + x_j) / 2))
         return Parabola(2.0 * (one + zero - 2.0 * middle), 4.0 * middle - one - 3.0 * zero, zero)
@@ -214,8 +211,8 @@ class GaussianPair:
         """Return log q(x) - log p(x) at points (..., d): the posterior of class 1, y_gen, is its logistic function."""
         points = np.asarray(X, dtype=np.float64)
         inverse, mean = sigma_inverse(self.tau, self.d), np.eye(self.d)[0]
-        near, far = ((((points - m) @ inverse) * (points - m)).sum(-1) for m in (mean, -mean))
-        return np.asarray(self.d * np.log(self.c) + (self.sigma_1**2 * far - self.sigma_2**2 * near) / 2.0)
+        from_one, from_zero = ((((points - m) @ inverse) * (points - m)).sum(-1) for m in (mean, -mean))
+        return np.asarray(self.d * np.log(self.c) + (self.sigma_1**2 * from_zero - self.sigma_2**2 * from_one) / 2.0)
 
 
 def _check_invertible(tau: float, d: int) -> None:
@@ -228,4 +225,4 @@ def _check_covariance(tau: float, d: int) -> None:
     check_interval("tau", tau, -1.0, 1.0, "it is a correlation")
     low = -1.0 / (d - 1) if d > 1 else -1.0
     if not low < tau < 1.0:
-        raise ValueError(f"tau={tau!r} gives no covariance of {d} features; choose one above {low:g} and below 1")
+        raise ValueError(f"tau={tau!r} is not a correlation of {d} features; choose one above {low:g} and below 1")

@@ -1,4 +1,4 @@
-"""The mixup, GenLabel and adversarial losses of a binary model, exact or by their second-order expansions."""
+"""Mixup, GenLabel and adversarial losses of a binary model, exact or by second-order expansion."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from genlabel.attacks import PGD, AttackedNetwork
 from genlabel_paper.theory.coefficients import MIXUP, is_limit
 from genlabel_paper.theory.expansions import COEFFICIENTS, expand, expand_adversarial, genlabel_moments, point_loss
 from genlabel_paper.theory.gaussian import GaussianPair
+from genlabel_paper.theory.inputs import Model, Scorer, read_binary_sample, read_model
 from genlabel_paper.theory.quadrature import graded_nodes, nodes_between
-from genlabel_paper.theory.reading import Model, Scorer, read_binary_sample, read_model
 
 NODES = 4 * len(graded_nodes().lam)
-"""Values of lam of a pair whose label may jump twice, and whose f may change sides."""
-NUMBERS_AT_ONCE = 1 << 24
-"""In the mixed points that are in memory at once."""
+"""Number of nodes of a pair whose label may jump twice and whose f may change sign."""
+CHUNK_ELEMENTS = 1 << 24
+"""Elements of the mixed points in memory at a time."""
 
 
 def standard_loss(model: Model, X: Values, y: Values) -> float:
@@ -44,11 +44,12 @@ def mixup_loss(model: Model, X: Values, y: Values, *, taylor: bool = False) -> f
     Parameters
     ----------
     model : array (d,), torch module or function
-        theta for f(x) = theta x, or f itself in float64: one number a point, or two scores.
+        Vector theta for f(x) = theta x, or f itself in float64, with one or two scores per point.
     X : array (n, d)
     y : array (n,)
-        0 or 1.
+        Labels 0 or 1.
     taylor : bool
+        Return the second-order expansion.
 
     Examples
     --------
@@ -61,12 +62,12 @@ def mixup_loss(model: Model, X: Values, y: Values, *, taylor: bool = False) -> f
     x, labels = read_binary_sample(X, y)
     scorer = read_model(model, x.shape[1])
 
-    def of_pairs(i: Tensor, j: Tensor) -> Tensor:
+    def pair_losses(i: Tensor, j: Tensor) -> Tensor:
         lam, weight = map(torch.from_numpy, nodes_between(scorer.crossings(x[i], x[j])))
         target = lam * labels[i, None] + (1 - lam) * labels[j, None]
         return (weight * point_loss(scorer.along(x[i], x[j], lam), target)).sum(-1)
 
-    return _mean_over_pairs(of_pairs, point_loss(scorer.values(x), labels), x.shape[1])
+    return _mean_over_pairs(pair_losses, point_loss(scorer.values(x), labels), x.shape[1])
 
 
 def genlabel_loss(
@@ -80,21 +81,21 @@ def genlabel_loss(
     taylor: bool = False,
     coefficients: str = "lemma",
 ) -> float:
-    """Return the GenLabel loss, labels by the true densities, or its second-order expansion.
+    """Return the GenLabel loss with labels by the true densities, or its second-order expansion.
 
     arXiv Section 5.3, L_n^gen: pairs of one class keep their label; Lemma 1, "GenLabel loss for 2 class".
 
     Parameters
     ----------
     model, X, y, taylor
-        As :func:`mixup_loss`.
+        See :func:`mixup_loss`.
     sigma_1, c, tau
-        Of the densities, :class:`genlabel_paper.theory.GaussianPair`; with an infinite sigma_1 only the expansion.
+        Parameters of :class:`genlabel_paper.theory.GaussianPair`; infinite sigma_1 has the expansion only.
     coefficients : "lemma", "class" or "pair"
-        Of the expansion. "lemma": A and B of the paper, one number each. "class": mass, A and B for x_i of each class,
-        see :func:`genlabel_paper.theory.class_coefficients`, with the lemma's for pairs of one class. "pair": those
-        of each
-        pair of the sample; with them the expansion differs from the loss by third powers of the distances only.
+        Coefficients of the expansion. "lemma": A and B of the paper, scalars. "class": mass, A and B by the class of
+        x_i, see :func:`genlabel_paper.theory.class_coefficients`, with the lemma's for pairs of the same class. "pair":
+        those of each pair of the sample, with which the expansion differs from the loss only by third powers of the
+        distances.
 
     Examples
     --------
@@ -108,10 +109,10 @@ def genlabel_loss(
         return expand(model, X, y, *genlabel_moments(x, labels, coefficients, sigma_1, c, tau)).total
     scorer = read_model(model, x.shape[1])
     if is_limit(sigma_1):
-        raise ValueError("sigma_1=inf has an expansion only: pass taylor=True, or a large number such as 1e6")
+        raise ValueError("sigma_1=inf has an expansion only; pass taylor=True, or a large value such as 1e6")
     pair = GaussianPair(sigma_1, c, tau, x.shape[1])
 
-    def of_pairs(i: Tensor, j: Tensor) -> Tensor:
+    def pair_losses(i: Tensor, j: Tensor) -> Tensor:
         odds = pair.along(x[i].numpy(), x[j].numpy())
         lam, weight = nodes_between(np.sort(np.concatenate([odds.jumps, scorer.crossings(x[i], x[j])], -1)))
         target = torch.from_numpy(expit(odds.at(lam)))
@@ -119,7 +120,7 @@ def genlabel_loss(
         f = scorer.along(x[i], x[j], torch.from_numpy(lam))
         return (torch.from_numpy(weight) * point_loss(f, target)).sum(-1)
 
-    return _mean_over_pairs(of_pairs, point_loss(scorer.values(x), labels), x.shape[1])
+    return _mean_over_pairs(pair_losses, point_loss(scorer.values(x), labels), x.shape[1])
 
 
 def adversarial_loss(
@@ -132,22 +133,22 @@ def adversarial_loss(
     as_printed: bool = False,
     steps: int = 50,
 ) -> float:
-    """Return the mean loss at the worst point of an L2 ball around each point, or its second-order expansion.
+    """Return the mean of the highest loss in an L2 ball around each point, or its second-order expansion.
 
-    arXiv Section 5.3, L_n^adv, and Lemma 9, "adv_loss_approx". Exact for theta: the worst point is straight across the
-    boundary. For a network the worst point is searched by projected gradients, which gives a lower bound.
+    arXiv Section 5.3, L_n^adv, and Lemma 9, "adv_loss_approx". Exact for theta, whose worst point is straight across
+    the boundary. For a network the worst point is searched by projected gradients, which gives a lower bound.
 
     Parameters
     ----------
     model, X, y, taylor
-        As :func:`mixup_loss`.
+        See :func:`mixup_loss`.
     radius : float
-        Of the ball; the paper's eps sqrt(d).
+        Radius of the ball; the paper's eps sqrt(d).
     as_printed : bool
-        Whether the second-order term carries the factor d of arXiv Theorem 2.
+        Include the factor d of arXiv Theorem 2 in the second-order term.
         NOTE[PAPER]: the lemma for theta has no such factor, nor has the expansion of the loss.
     steps : int
-        Of the search.
+        Number of steps of the search.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def adversarial_loss(
     """
     x, labels = read_binary_sample(X, y)
     scorer = read_model(model, x.shape[1])
-    check_interval("radius", radius, 0.0, 1e100, "it is that of an L2 ball")
+    check_interval("radius", radius, 0.0, 1e100, "it is the radius of an L2 ball")
     if as_printed and not taylor:
         raise ValueError("as_printed=True is about the expansion; pass taylor=True")
     if taylor:
@@ -168,21 +169,21 @@ def adversarial_loss(
     return float(point_loss(scorer.values(worst), labels).mean())
 
 
-def _mean_over_pairs(of_pairs: Callable[[Tensor, Tensor], Tensor], alone: Tensor, d: int) -> float:
-    """Mean over all n^2 pairs: those of a point with itself have `alone` (n,), (i, j) and (j, i) the same."""
-    n = len(alone)
+def _mean_over_pairs(pair_losses: Callable[[Tensor, Tensor], Tensor], diagonal: Tensor, d: int) -> float:
+    """Return the mean over all n^2 pairs, with losses `diagonal` (n,) of a point with itself; pairs are symmetric."""
+    n = len(diagonal)
     i, j = torch.triu_indices(n, n, 1)
-    parts = chunks(len(i), NUMBERS_AT_ONCE // (NODES * d)) if len(i) else []
-    return (float(alone.sum()) + 2 * sum(float(of_pairs(i[some], j[some]).sum()) for some in parts)) / n**2
+    blocks = chunks(len(i), CHUNK_ELEMENTS // (NODES * d)) if len(i) else []
+    return (float(diagonal.sum()) + 2 * sum(float(pair_losses(i[b], j[b]).sum()) for b in blocks)) / n**2
 
 
 def _find_worst(scorer: Scorer, x: Tensor, y: Tensor, radius: float, steps: int) -> Tensor:
-    """The points of the highest loss that projected gradients find in the balls."""
+    """Return the points of the highest loss in the balls, by projected gradients."""
 
     class TwoScores(nn.Module):
         def forward(self, points: Tensor) -> Tensor:
             f = scorer.scores(points)
             return torch.stack([torch.zeros_like(f), f], 1)
 
-    found: Tensor = PGD(radius, "l2", steps=steps)(AttackedNetwork(TwoScores()), x, y.long(), seed=0)
-    return found
+    worst: Tensor = PGD(radius, "l2", steps=steps)(AttackedNetwork(TwoScores()), x, y.long(), seed=0)
+    return worst

@@ -1,4 +1,4 @@
-"""Expectations over lam ~ Beta(alpha, alpha), exact to rounding even where a label jumps."""
+"""Quadrature over lam ~ Beta(alpha, alpha), exact to rounding even where a label jumps."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from scipy.special import betainc, betaincinv
 from genlabel._validation import check_positive
 
 ORDER = 10
-"""Points of a panel's Gauss-Legendre rule."""
+"""Points of the Gauss-Legendre rule of a panel."""
 DEPTH = 24
-"""Halvings of the panels towards each end of a piece: the last is 6e-8 of it."""
-
-NEGLIGIBLE = 1e-20
-"""Share below which no lam lies, for an edge to matter."""
+"""Halvings of the panels towards each end of a piece; the last panel is 6e-8 of it."""
+MIN_PROBABILITY = 1e-20
+"""Probability below an edge that makes it relevant."""
 
 
 class Nodes(NamedTuple):
-    """Points and weights: the expectation of g(lam) is `(weight * g(lam)).sum(-1)`."""
+    """Nodes of a quadrature rule: the expectation of g(lam) is `(weight * g(lam)).sum(-1)`."""
 
     lam: NDArray[np.float64]
     weight: NDArray[np.float64]
 
 
 def mixing_nodes(alpha: float = 1.0, edges: Iterable[float] = (0.5,)) -> Nodes:
-    """Nodes for lam ~ Beta(alpha, alpha), dense around 0, 1 and the edges, where the integrand may jump.
+    """Return nodes for lam ~ Beta(alpha, alpha), dense around 0, 1 and the edges, where the integrand may jump.
 
     Parameters
     ----------
     alpha : float
-        Above 0; 1 is the uniform distribution of the paper's theory.
-    edges : floats in [0, 1]
+        Parameter of the Beta distribution, positive; 1 is the uniform distribution of the paper's theory.
+    edges : iterable of float
+        Points in [0, 1] at which the integrand may jump.
 
     Examples
     --------
@@ -44,15 +44,15 @@ def mixing_nodes(alpha: float = 1.0, edges: Iterable[float] = (0.5,)) -> Nodes:
     0.3
     """
     check_positive("alpha", alpha, "1 is the paper's")
-    shares = np.sort(betainc(alpha, alpha, np.clip(np.fromiter(edges, dtype=np.float64), 0.0, 1.0)))
-    share, weight = nodes_between(shares[(shares > NEGLIGIBLE) & (shares < 1.0)])
-    return Nodes(share if alpha == 1.0 else betaincinv(alpha, alpha, share), weight)
+    quantiles = np.sort(betainc(alpha, alpha, np.clip(np.fromiter(edges, dtype=np.float64), 0.0, 1.0)))
+    u, weight = nodes_between(quantiles[(quantiles > MIN_PROBABILITY) & (quantiles < 1.0)])
+    return Nodes(u if alpha == 1.0 else betaincinv(alpha, alpha, u), weight)
 
 
 def nodes_between(edges: NDArray[np.float64], depth: int = DEPTH) -> Nodes:
-    """Nodes for the uniform distribution on [0, 1], cut at each row's own sorted edges: (..., p) -> (..., q).
+    """Return nodes (..., q) for the uniform distribution on [0, 1], split at the sorted edges (..., p) of each row.
 
-    Where the integrand does not jump at an edge but bends within a known width, fewer halvings towards it do.
+    An integrand that bends within a known width instead of jumping needs fewer halvings.
 
     >>> lam, weight = nodes_between(np.array([[0.3], [0.7]]))
     >>> (weight * (lam > [[0.3], [0.7]])).sum(-1).round(12).tolist()
@@ -67,7 +67,7 @@ def nodes_between(edges: NDArray[np.float64], depth: int = DEPTH) -> Nodes:
 
 @cache
 def graded_nodes(depth: int = DEPTH) -> Nodes:
-    """Nodes on [0, 1] in panels that halve towards both ends, each with its own Gauss-Legendre rule."""
+    """Return nodes on [0, 1] in panels that halve towards both ends, each with a Gauss-Legendre rule."""
     half = np.concatenate([[0.0], 0.5 ** np.arange(depth, 0, -1)])
     ends = np.concatenate([half, 1.0 - half[-2::-1]])
     point, weight = np.polynomial.legendre.leggauss(ORDER)

@@ -1,4 +1,4 @@
-"""Theorems 1 and 2 on a sample: whether the mixup loss is above the GenLabel loss, and that above the adversarial."""
+"""Theorems 1 and 2 on a sample: the order of the mixup, GenLabel and adversarial losses."""
 
 from __future__ import annotations
 
@@ -10,44 +10,41 @@ import torch
 
 from genlabel._arrays import Values
 from genlabel_paper.theory.coefficients import MIXUP, taylor_coefficients
+from genlabel_paper.theory.inputs import BinarySample, Model, Scorer, read_binary_sample, read_model
 from genlabel_paper.theory.losses import adversarial_loss, genlabel_loss, mixup_loss
-from genlabel_paper.theory.reading import BinarySample, Model, Scorer, read_binary_sample, read_model
 
 C_RANGE = (2.0 - np.sqrt(3.0), 2.0 + np.sqrt(3.0))
-"""Where c^2 - 4 c + 1 < 0: the limits of A and B are below mixup's 1/3 and 1/6."""
-ROUNDING = 1e-12
-"""Relative; gen and adv are equal in the limit for some samples."""
+"""Range of c with c^2 - 4 c + 1 < 0, where the limits of A and B are below mixup's 1/3 and 1/6."""
+ORDER_TOLERANCE = 1e-12
+"""Relative tolerance; gen and adv are equal in the limit for some samples."""
 
 
 @final
 @dataclass(frozen=True)
 class TheoremCheck:
-    """The three losses of the theorem, and what they rest on; prints as a table.
-
-    `check_theorem` returns it.
-    """
+    """Result of `check_theorem`: the three losses of the theorem, their ingredients and conditions."""
 
     mix: float
-    """L~_mix"""
+    """Expanded mixup loss L~_mix."""
     gen: float
-    """L~_gen"""
+    """Expanded GenLabel loss L~_gen."""
     adv: float
-    """The mean of l~_adv(delta_gen, (x_i, y_i))."""
+    """Mean of the expanded adversarial loss l~_adv(delta_gen, (x_i, y_i))."""
     delta: float
-    """delta_gen = R c_x A, the radius of the attack."""
+    """Radius of the attack, delta_gen = R c_x A."""
     R: float
-    """The smallest |cos| between x_i and the gradient of f there."""
+    """Smallest |cos| between x_i and the gradient of f there."""
     c_x: float
-    """The smallest norm of a point."""
+    """Smallest norm of a point."""
     A: float
     B: float
     conditions: dict[str, bool]
-    """What the theorem asks for and, last, the two things that its proof needs besides."""
+    """Conditions of the theorem and, last, two more that its proof needs."""
 
     @property
     def holds(self) -> bool:
-        """Whether mix > gen >= adv; losses that vanish, as for a theta of norm 1000, have no order."""
-        return self.mix > self.gen and self.gen >= self.adv - ROUNDING * abs(self.adv)
+        """Whether mix > gen >= adv; False for losses that vanish, as for a theta of norm 1000."""
+        return self.mix > self.gen and self.gen >= self.adv - ORDER_TOLERANCE * abs(self.adv)
 
     def __str__(self) -> str:
         order = "mix > gen >= adv holds" if self.holds else "mix > gen >= adv does not hold"
@@ -73,18 +70,19 @@ def check_theorem(
     Parameters
     ----------
     model : array (d,), torch module or function
-        theta for f(x) = theta x, or f itself in float64: one number a point, or two scores.
+        Vector theta for f(x) = theta x, or f itself in float64, with one or two scores per point.
     X : array (n, d)
     y : array (n,)
-        0 or 1.
+        Labels 0 or 1.
     sigma_1, c, tau
-        Of the class densities, :class:`genlabel_paper.theory.GaussianPair`; an infinite sigma_1 is the limit.
+        Parameters of the class densities, :class:`genlabel_paper.theory.GaussianPair`; infinite sigma_1 is the limit.
     taylor : bool
-        Whether the losses are the second-order expansions, which the theorems are about, or exact.
+        Use the second-order expansions of the losses, as in the theorems, or the exact losses.
     coefficients : "lemma", "class" or "pair"
-        Of the expanded GenLabel loss, see :func:`genlabel_paper.theory.genlabel_loss`; "lemma" is the theorems'.
+        Coefficients of the expanded GenLabel loss, see :func:`genlabel_paper.theory.genlabel_loss`; the theorems
+        have "lemma".
     as_printed : bool
-        Whether the adversarial loss has the factor d of arXiv Theorem 2, see
+        Include the factor d of arXiv Theorem 2 in the adversarial loss, see
         :func:`genlabel_paper.theory.adversarial_loss`.
 
     Examples
@@ -116,19 +114,19 @@ def check_theorem(
 
 
 def _smallest_cosine(scorer: Scorer, sample: BinarySample) -> float:
-    """R of the theorems; 0 where a gradient or a point vanishes."""
+    """Return R of the theorems; 0 where a gradient or a point vanishes."""
     gradients = scorer.gradients(sample.x)
     cosines = torch.nn.functional.cosine_similarity(gradients, sample.x, dim=1)
     return float(cosines.abs().min())
 
 
 def _conditions(scorer: Scorer, sample: BinarySample, c: float, A: float) -> dict[str, bool]:
-    """Those of the theorems (that sigma_1 is large shows in A), and what the proof needs besides.
+    """Return the conditions of the theorems (a large sigma_1 is a small A), and those that the proof needs in addition.
 
     NOTE[PAPER]: the proof's first inequality, (h' - y_i) grad f (mean - x_i) >= 0, and the second of the theorem need
-    a sample whose mean is orthogonal to the gradients, as when the classes are balanced; the theorems do not ask for
-    it. The smaller theta is, the less it may be off. And mix > gen is strict only if f, linearised at a point, is not
-    the same at all others.
+    a sample whose mean is orthogonal to the gradients, as with balanced classes; the theorems do not require it. The
+    smaller theta is, the smaller the allowed deviation. mix > gen is strict only if f, linearized at a point, is not
+    constant over the others.
     """
     f, gradients = scorer.values(sample.x), scorer.gradients(sample.x)
     tilt = (gradients @ sample.x.mean(0)).abs()

@@ -74,7 +74,7 @@ def test_an_export_is_the_frame_rounded(tmp_path_factory: pytest.TempPathFactory
         if name not in found:
             assert frame[name].isna().all()
             continue
-        off = 5.01e-4 if name.endswith("accuracy") else 5.01e-5
+        off = 5.01e-6 if name.endswith("accuracy") else 5.01e-5
         np.testing.assert_allclose(found[name], frame[name], rtol=0, atol=off)
     keys = ["setting", "dataset", "method", "alpha"]
     pd.testing.assert_series_equal(frame.groupby(keys)["seconds"].sum(), found.groupby(keys)["seconds"].sum())
@@ -87,14 +87,14 @@ def test_types_of_parameters_and_holes_survive(tmp_path: Path) -> None:
     places = [(0, 0), (0, 2), (3, 1)]
     values: list[Any] = [{"gamma": 1}, {"gamma": 1.0, "density": None}, {"gamma": True, "sizes": [4, 5]}]
     made = [
-        row(Cell("s", "61", "mixup", *place), value, accuracy=90.0) for place, value in zip(places, values, strict=True)
+        row(Cell("s", "61", "mixup", *place), value, accuracy=0.9) for place, value in zip(places, values, strict=True)
     ]
     made[2]["metrics"] = {"log_loss": 0.5}
     export_records(make_frame(made), tmp_path / "e.json")
     (line,) = lines(tmp_path / "e.json")
     packed = json.loads(line.rstrip(","))
     assert packed["metrics"] == {
-        "accuracy": [90.0, None, 90.0, None, None, None],
+        "accuracy": [0.9, None, 0.9, None, None, None],
         "log_loss": [None, None, None, None, 0.5, None],
     }
     assert packed["version"] == [0, None, 0, None, 0, None]
@@ -110,8 +110,9 @@ def test_types_of_parameters_and_holes_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "metric, value, rounded",
     [
-        ("accuracy", 93.81443, 93.814),
-        ("robust_accuracy", 0.00012, 0.0),
+        ("accuracy", 0.9381443, 0.93814),
+        ("judged_one", 0.85925926, 0.859259),
+        ("robust_accuracy", 0.0000012, 0.0),
         ("log_loss", 12.345678, 12.3457),
         ("log_loss", 0.12345678, 0.1235),
         ("log_loss", 0.0012345678, 0.001235),
@@ -131,9 +132,9 @@ def test_the_full_study_is_small_and_a_new_number_changes_one_line(tmp_path: Pat
             cell,
             {"gamma": float(rng.integers(5) / 4), "learning_rate": float(rng.choice([0.001, 0.01, 0.1]))}
             | {"density": str(rng.choice(["gaussian", "kernel"]))},
-            accuracy=rng.uniform(50, 100),
+            accuracy=rng.uniform(0.5, 1),
             log_loss=rng.uniform(),
-            robust_accuracy=rng.uniform(0, 50),
+            robust_accuracy=rng.uniform(0, 0.5),
         )
         for cell in make_cells("logistic", list(map(str, range(1000, 1131))), methods, "full")
     ]
@@ -145,7 +146,7 @@ def test_the_full_study_is_small_and_a_new_number_changes_one_line(tmp_path: Pat
     assert header["seconds"] == len(made) / 4
     assert (header["versions"], header["lists"]) == ([VERSIONS], {"split": [0, 1, 2], "seed": [0, 1, 2, 3, 4]})
     assert len(lines(tmp_path / "e.json")) == 131 * 12
-    made[777]["metrics"]["accuracy"] = 12.3
+    made[777]["metrics"]["accuracy"] = 0.123
     export_records(make_frame(made), tmp_path / "e.json")
     after = (tmp_path / "e.json").read_text().splitlines()
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
@@ -157,7 +158,7 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
     with open_store(path, STUDY) as store:
         for setting in ("a", "b"):
             cell = Cell(setting, "61", "mixup", 0, 0)
-            metrics = {"accuracy": 90.5} if setting == "a" else {"brier": 0.5}
+            metrics = {"accuracy": 0.905} if setting == "a" else {"brier": 0.5}
             record = {"key": cell, "parameters": {}, "metrics": metrics, "seconds": 0.5, "versions": VERSIONS}
             store.write([record], {cell.id: "today"})
         kept = store.read().frame
@@ -180,8 +181,8 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
         ("x.csv", "", "ends in '.csv'; name a store"),
         ("x.json", "{", "x.json' is not JSON"),
         ("x.json", "[1]", "x.json' is not an export"),
-        ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99, not 2"),
-        ("x.json", '{"genlabel records": 2, "study": "benchmark"}', "x.json' has records of benchmark, not of paper"),
+        ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99"),
+        ("x.json", '{"genlabel records": 3, "study": "benchmark"}', "x.json' has records of benchmark, not of paper"),
         (".", None, "there is no export .*in the folder"),
     ],
 )

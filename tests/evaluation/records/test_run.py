@@ -65,7 +65,7 @@ def train(cell):
         weight = (weight - 0.5 * torch.autograd.grad(loss, weight)[0]).detach().requires_grad_()
     scores = X[90:] @ weight
     hit = (scores.argmax(1) == y[90:]).double().mean().item()
-    return {"accuracy": 100 * hit, "log_loss": torch.nn.functional.cross_entropy(scores, y[90:]).item()}
+    return {"accuracy": hit, "log_loss": torch.nn.functional.cross_entropy(scores, y[90:]).item()}
 
 def work(cells, log=None, pause=0.0):
     begin = time.perf_counter()

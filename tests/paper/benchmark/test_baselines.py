@@ -212,7 +212,7 @@ def made() -> pd.DataFrame:
         pd.DataFrame({"dataset": [1, 2, 3], "method": name, "log_loss": losses, "seconds": seconds})
         for name, (losses, seconds) in scores.items()
     ).assign(
-        split=0, name="t", accuracy=50.0, brier=0.2, calibration_error=0.1, shares_log_loss=1.0, predict_seconds=0.25
+        split=0, name="t", accuracy=0.5, brier=0.2, calibration_error=0.1, shares_log_loss=1.0, predict_seconds=0.25
     )
 
 

@@ -120,7 +120,7 @@ def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int =
 def full(scores: dict[str, list[float]]) -> pd.DataFrame:
     """Return records with all columns."""
     frame = made(scores)
-    return frame.assign(accuracy=100 - 10 * frame["log_loss"], brier=0.2, calibration_error=0.1, seconds=1.0)
+    return frame.assign(accuracy=1 - frame["log_loss"] / 10, brier=0.2, calibration_error=0.1, seconds=1.0)
 
 
 # Running
@@ -306,7 +306,7 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
         Fit(3, "nan", 0): "OSError: OpenML set 3 is not there",
         Fit(3, "prior", 0): "OSError: OpenML set 3 is not there",
         Fit(1, "failing", 0): "RuntimeError: out of luck",
-        Fit(1, "nan", 0): "ValueError: nan gives probabilities that are no numbers",
+        Fit(1, "nan", 0): "ValueError: nan predicts probabilities that are not numbers",
     }
     assert load_records(path, BENCHMARK).failures == found.failures
     healed = {name: DummyClassifier() for name in methods}
@@ -344,7 +344,7 @@ def test_default_methods() -> None:
     ]  # fmt: skip
     for name in ("default", "paper", "vanilla", "mixup", "paper mixup"):
         assert methods[name].network == (8,)
-        assert methods[name].epochs == 3
+        assert methods[name].get_params()["training__epochs"] == 3
 
 
 @needs_mirror
@@ -367,7 +367,7 @@ def test_wins_are_counted_on_means_with_ties() -> None:
     assert wins(records, "a", "b", tie=0.0015) == WinTieLoss(2, 1, 2)
     assert wins(records, "a", "b").worse == 2
     assert wins(records, "b", "a").better == 2
-    points = made({"a": [90.0, 80.0, 70.0, 60.0], "b": [89.0, 79.5, 70.4, 60.6]}, "accuracy")
+    points = made({"a": [0.9, 0.8, 0.7, 0.6], "b": [0.89, 0.795, 0.704, 0.606]}, "accuracy")
     assert wins(points, "a", "b", "accuracy") == WinTieLoss(1, 2, 1)
     with pytest.raises(ValueError, match="method='c' is not known; choose one of 'a', 'b'"):
         wins(records, "a", "c")
@@ -619,7 +619,7 @@ def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
     fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
     assert invoke("1", "--repeats", "1").exit_code == 0
     with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed) as store:
-        store.ask([Fit(1, "mixup", 1)])
+        store.request([Fit(1, "mixup", 1)])
         store.write_failure(Fit(1, "mixup", 1), "OSError: no luck")
     assert "failed: 1, mixup: OSError: no luck" in invoke("1", "--report-only").stdout
     assert "no luck" not in invoke("1", "--repeats", "1", "--report-only").stdout

@@ -174,8 +174,8 @@ def test_twice_as_many_nodes_change_no_more_than_the_docstring_says(
     c: float, d: int, sigma_1: float, accuracy: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = taylor_coefficients(c, 0.0, d, sigma_1)
-    monkeypatch.setattr("genlabel_paper.theory.coefficients.FEW", 24)
-    monkeypatch.setattr("genlabel_paper.theory.coefficients.MANY", 120)
+    monkeypatch.setattr("genlabel_paper.theory.coefficients.PANELS_OF_TWO", 24)
+    monkeypatch.setattr("genlabel_paper.theory.coefficients.PANELS", 120)
     zero, one = coefficients._class_moments.__wrapped__(GaussianPair(sigma_1, c, 0.0, d), True)
     np.testing.assert_allclose(found, ((zero.A + one.A) / 2, (zero.B + one.B) / 2), atol=accuracy)
 
@@ -221,5 +221,5 @@ def test_a_sample_of_one_class_has_only_uniform_pairs() -> None:
 
 @pytest.mark.parametrize("bad", [(0.0, 0.0, 2, 1.0), (1.0, 1.0, 2, 1.0), (1.0, 0.0, 0, 1.0), (1.0, 0.0, 2, -1.0)])
 def test_bad_settings(bad: tuple[float, float, int, float]) -> None:
-    with pytest.raises(ValueError, match=r"must be|gives no covariance"):
+    with pytest.raises(ValueError, match="tau"):
         taylor_coefficients(*bad)

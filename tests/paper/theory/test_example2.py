@@ -158,8 +158,8 @@ def test_vanilla_beats_mixup_after_thousands_of_steps_only() -> None:
     assert linear_margins(path[step - 1], X, y).min() <= target < linear_margins(path[step], X, y).min()
     assert example2_solution("vanilla").margins.min() < target < example2_solution("logistic").margins.min()
     assert example2_steps_to_match(learning_rate=0.2) * 0.2 == pytest.approx(step * 0.1, rel=0.02)
-    with pytest.raises(ValueError, match="most=100 steps leave"):
-        example2_steps_to_match(most=100)
+    with pytest.raises(ValueError, match="max_steps=100"):
+        example2_steps_to_match(max_steps=100)
 
 
 def test_logistic_labels_beat_linear_ones_if_they_are_steep_enough() -> None:
@@ -249,18 +249,18 @@ def test_scores_and_labels_along_the_diagonal() -> None:
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: example2_solution("mixup-without-mi"), "means nothing in Example 2: .* none intrudes: it is 'mixup'"),
+        (lambda: example2_solution("mixup-without-mi"), "mixup-without-mi"),
         (lambda: example2_solution("gen"), "scheme='gen' is not known; choose one of 'vanilla', 'mixup', 'logistic'"),
         (lambda: example2_solution("mixup", d=-1.0), "d=-1.0 must be a finite number above 0"),
         (lambda: example2_solution("genlabel", sigma=0.0), "sigma=0.0 must be a finite number above 0"),
-        (lambda: example2_solution("logistic", sigma=1e-3), "sigma=0.001 makes the labels a step"),
+        (lambda: example2_solution("logistic", sigma=1e-3), "sigma=0.001"),
         (lambda: example2_solution("vanilla", steps=0), "steps=0 must be a whole number of at least 1"),
         (lambda: example2_solution("vanilla", learning_rate=0.0), "learning_rate=0.0 must be"),
-        (lambda: example2_solution("svm").labels(0.5), "means nothing in the labels of Example 2: it mixes no points"),
-        (lambda: example2_solution("mixup").scores(1.1), "lam holds 1.1"),
+        (lambda: example2_solution("svm").labels(0.5), "svm"),
+        (lambda: example2_solution("mixup").scores(1.1), "1.1"),
         (lambda: example2_loss(np.zeros((2, 2)), "mixup"), r"W has shape \(2, 2\)"),
-        (lambda: example2_loss(np.zeros((3, 2)), "vanilla"), "means nothing in the loss of Example 2"),
-        (lambda: example2_printed_weights("genlabel"), "means nothing in Section 3.2: it prints no weights"),
+        (lambda: example2_loss(np.zeros((3, 2)), "vanilla"), "vanilla"),
+        (lambda: example2_printed_weights("genlabel"), "genlabel"),
     ],
 )
 def test_errors_name_the_value(call, message: str) -> None:

@@ -282,9 +282,9 @@ def test_the_margin_is_the_smallest_distance_to_the_boundary(scheme: str, r: flo
     "call, message",
     [
         (lambda: example3_angles("mixup", [25.0, -1.0], [30]), "r=-1.0"),
-        (lambda: example3_angle("svm", 25.0, 30), "scheme='svm' means nothing in Example 3: its angle is pi / 4"),
+        (lambda: example3_angle("svm", 25.0, 30), "svm"),
         (lambda: example3_angle("logistic", 25.0, 30), r"it is 'genlabel' with sigma / sqrt\(2\)"),
-        (lambda: example3_limit("mixup-without-mi"), "means nothing in Example 3: .* none intrudes: it is 'mixup'"),
+        (lambda: example3_limit("mixup-without-mi"), "mixup-without-mi"),
         (lambda: example3_angle("Mixup", 25.0, 30), "scheme='Mixup' is not known"),
         (lambda: example3_angle("mixup", 0.0, 30), "r=0.0 must be a number in"),
         (lambda: example3_angle("mixup", 25.0, 0), "n=0 must be a whole number of at least 1"),

@@ -60,7 +60,7 @@ def test_no_inverse(tau: float, d: int) -> None:
 def test_the_papers_condition_on_tau_allows_matrices_that_are_no_covariance() -> None:
     """-1 < tau < 1 and tau not in {-1/2, -1}: invertible at tau = -0.9, but with a negative eigenvalue."""
     assert np.linalg.eigvalsh(sigma_matrix(-0.9, 3)).min() == pytest.approx(1 - 2 * 0.9)
-    with pytest.raises(ValueError, match=r"tau=-0.9 gives no covariance of 3 features; choose one above -0.5"):
+    with pytest.raises(ValueError, match="tau"):
         GaussianPair(1.0, tau=-0.9, d=3)
 
 

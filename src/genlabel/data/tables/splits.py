@@ -104,7 +104,7 @@ def _check_classes(table: Table) -> pd.Series[int]:
         raise ValueError(
             f"{names}{', ...' * (len(rare) > 5)}: each class needs {MIN_CLASS_ROWS} rows, and {len(rare)} of "
             f"{len(counts)} have fewer; merge them, or drop them with drop_rare_classes(table), on the command line "
-            "--drop-rare"
+            f"--min-class-size {MIN_CLASS_ROWS}"
         )
     return counts
 

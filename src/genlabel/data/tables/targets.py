@@ -83,7 +83,9 @@ def find_bin_edges(y: pd.Series[Any], bins: int, source: str) -> list[float]:
     quantiles = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
     edges = quantiles[quantiles < numbers.max()]
     if not len(edges):
-        raise ValueError(f"bins={bins}: most numbers of {y.name!r} of {source!r} are equal; use --classes instead")
+        raise ValueError(
+            f"bins={bins}: most numbers of {y.name!r} of {source!r} are equal; use --target-is-categorical instead"
+        )
     return [float(edge) for edge in edges]
 
 
@@ -128,8 +130,8 @@ def _check_target(y: pd.Series[Any], numeric: bool, classes: bool, source: str) 
     if numeric and not classes and distinct > min(MAX_CATEGORIES, max(n // 2, 2)):
         raise ValueError(
             f"{name} has {distinct} distinct numbers in {n} rows, it looks like a quantity; to take each number as a "
-            "class use classes=True, on the command line --classes; to cut them into 3 classes of about equal size "
-            "use bins=3, on the command line --bins 3"
+            "class use classes=True, on the command line --target-is-categorical; to cut them into 3 "
+            "classes of about equal size use bins=3, on the command line --bins 3"
         )
     if not numeric and distinct > max(MAX_CATEGORIES, n // 2):
         raise ValueError(f"{name} has {distinct} distinct texts in {n} rows: an identifier; name a column of classes")

@@ -38,7 +38,7 @@ class ClassRows(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether the class is too small to hold rows out."""
+        """True if the class is too small to hold rows out."""
         return len(self.train) < MIN_ROWS_TO_SPLIT and len(self.train) == len(self.held_out)
 
     @property

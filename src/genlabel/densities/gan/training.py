@@ -46,7 +46,7 @@ class StackNetworks(NamedTuple):
     """Network that is trained with the generator (ALI, bidirectional GAN), or None."""
 
 
-class TrainingRows(Protocol):
+class WeightedRows(Protocol):
     """Training rows of a class."""
 
     @property
@@ -82,7 +82,7 @@ class GANSchedule(NamedTuple):
 def train_gans(
     networks: StackNetworks,
     latents: Latents,
-    rows: Sequence[TrainingRows],
+    rows: Sequence[WeightedRows],
     settings: Sequence[GANSettings],
     schedule: GANSchedule,
     rng: np.random.Generator,
@@ -112,7 +112,7 @@ class _Trainer:
         self,
         networks: StackNetworks,
         latents: Latents,
-        rows: Sequence[TrainingRows],
+        rows: Sequence[WeightedRows],
         settings: Sequence[GANSettings],
         schedule: GANSchedule,
         rng: np.random.Generator,
@@ -221,7 +221,7 @@ def _adam(rates: list[tuple[Weights, float]]) -> torch.optim.Optimizer:
 
 
 def refine_curves(
-    generators: Generators, rows: Sequence[TrainingRows], schedule: GANSchedule, rng: np.random.Generator
+    generators: Generators, rows: Sequence[WeightedRows], schedule: GANSchedule, rng: np.random.Generator
 ) -> Generators:
     """Return generators of curves, in the order of `train_gans`, with a higher likelihood of the training rows.
 
@@ -238,7 +238,7 @@ def refine_curves(
 
 
 def _refine(
-    generators: Generators, rows: Sequence[TrainingRows], free: int, schedule: GANSchedule, rng: np.random.Generator
+    generators: Generators, rows: Sequence[WeightedRows], free: int, schedule: GANSchedule, rng: np.random.Generator
 ) -> Generators:
     """Return the refined generators; the first `free` of them have no penalty on changes of curvature."""
     stack = generators.map(lambda part: part.detach().clone())
@@ -264,7 +264,7 @@ def _refine(
     return stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
 
 
-def draw_evenly(rows: Sequence[TrainingRows], n: int, rng: np.random.Generator) -> Tensor:
+def draw_evenly(rows: Sequence[WeightedRows], n: int, rng: np.random.Generator) -> Tensor:
     """Draw rows of each class, (k, n, d), at equal distances in their cumulative weights."""
     quantiles = torch.from_numpy((np.arange(n) + rng.random()) / n)
     totals = [one.weight.double().cumsum(0) / one.weight.double().sum() for one in rows]
@@ -272,7 +272,7 @@ def draw_evenly(rows: Sequence[TrainingRows], n: int, rng: np.random.Generator) 
 
 
 @torch.no_grad()
-def smooth_is_hardly_worse(both: Generators, rows: Sequence[TrainingRows]) -> Tensor:
+def smooth_is_hardly_worse(both: Generators, rows: Sequence[WeightedRows]) -> Tensor:
     """Return the mask (s,) of smooth curves, in the second half, that are not clearly worse than those in the first."""
     points = both(EvenLatents.draw(both, np.random.default_rng(0)).w)
     s = len(points) // 2
@@ -284,7 +284,7 @@ def smooth_is_hardly_worse(both: Generators, rows: Sequence[TrainingRows]) -> Te
 
 
 @torch.no_grad()
-def is_hardly_worse(rows: TrainingRows, points: Tensor, log_noise: Tensor) -> bool:
+def is_hardly_worse(rows: WeightedRows, points: Tensor, log_noise: Tensor) -> bool:
     """Return whether the second of two curves is not clearly worse, by the standard error over the weighted rows."""
     x, weight = rows.train[:MAX_TEST_ROWS].to(points), rows.weight[:MAX_TEST_ROWS].to(points)
     loss = -log_likelihood(x.expand(2, -1, -1), points, log_noise).diff(dim=0)[0]

@@ -12,6 +12,7 @@ from genlabel.evaluation.comparison.run import (
 )
 from genlabel.evaluation.comparison.verdict import (
     PairedDifference,
+    accuracy_in_percent,
     as_plain,
     interval,
     pair_methods,
@@ -24,6 +25,7 @@ __all__ = [
     "PRIOR_BASELINE",
     "SCORES",
     "PairedDifference",
+    "accuracy_in_percent",
     "as_plain",
     "as_results",
     "compare",

@@ -23,7 +23,7 @@ from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.evaluation.records import COMPARISON, RecordSet, open_store
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
-from genlabel.metrics import LEAST_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
+from genlabel.metrics import MIN_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 from genlabel.model_selection import TrainingOptions
 
 SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibration_error")
@@ -65,10 +65,10 @@ def compare(
     Returns
     -------
     DataFrame, one row for each split and method, with columns
-        method, split, accuracy and balanced_accuracy (test, in percent), log_loss (test, in nats; probabilities clipped
-        at 1e-15), auc, brier and calibration_error (test, 0 to 1; Brier to 2), seconds (of the fit), params
-        (hyperparameters that the method chose by cross-validation, a dict), held_out (counts of the test predictions, a
-        dict of `genlabel.evaluation.prediction_counts.PredictionCounts.to_dict`).
+        method, split, accuracy, balanced_accuracy, auc, calibration_error (test, 0 to 1), brier (test, 0 to 2),
+        log_loss (test, in nats; probabilities clipped at 1e-15), seconds (of the fit), params (hyperparameters that the
+        method chose by cross-validation, a dict), held_out (counts of the test predictions, a dict of
+        `genlabel.evaluation.prediction_counts.PredictionCounts.to_dict`).
 
     Examples
     --------
@@ -189,9 +189,9 @@ def default_methods(
 def as_results(records: pd.DataFrame) -> pd.DataFrame:
     """Return records of a comparison as `compare` does.
 
-    >>> records = pd.DataFrame({"method": ["mixup"], "split": [0], "accuracy": [90.0], "parameters": [{"alpha": 1.0}]})
+    >>> records = pd.DataFrame({"method": ["mixup"], "split": [0], "accuracy": [0.9], "parameters": [{"alpha": 1.0}]})
     >>> as_results(records)[["method", "accuracy", "params"]].to_dict("records")
-    [{'method': 'mixup', 'accuracy': 90.0, 'params': {'alpha': 1.0}}]
+    [{'method': 'mixup', 'accuracy': 0.9, 'params': {'alpha': 1.0}}]
     """
     return records.rename(columns={"parameters": "params"}).reindex(columns=COLUMNS)
 
@@ -203,8 +203,8 @@ def score_table(log_proba: Any, y: Any) -> dict[str, float]:
     >>> score_table(np.log([[0.9, 0.1], [0.2, 0.8]]), [0, 1])["auc"]
     1.0
     """
-    clipped = np.maximum(log_proba, np.log(LEAST_PROBABILITY))
-    balanced = 100.0 * float(balanced_accuracy(clipped, y))
+    clipped = np.maximum(log_proba, np.log(MIN_PROBABILITY))
+    balanced = float(balanced_accuracy(clipped, y))
     return score_log_proba(log_proba, y) | {"balanced_accuracy": balanced, "auc": roc_auc(clipped, y)}
 
 

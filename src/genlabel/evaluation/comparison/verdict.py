@@ -17,7 +17,8 @@ MIN_SPLITS = 5
 """Splits from which their spread says something about noise."""
 SAME_LOSS_TOLERANCE = 1e-9
 """Log-losses (nats) that differ by less are equal."""
-UNITS = {"log_loss": "nats", "accuracy": "points"}
+UNITS = {"log_loss": (1, "nats"), "accuracy": (100, "points"), "balanced_accuracy": (100, "points")}
+"""Score -> scale and unit of its differences where they are printed."""
 HIGHER_IS_BETTER = ("accuracy", "balanced_accuracy", "auc")
 
 
@@ -51,13 +52,14 @@ class PairedDifference:
             return f"{self.method} is the same as {self.other} {splits}"
         word = "better" if self.gain >= 0 else "worse"
         count = self.better if self.gain >= 0 else self.worse
-        size = f"{abs(self.gain):.2g} {UNITS.get(self.score, '')}".strip()
+        scale, unit = UNITS.get(self.score, (1, ""))
+        size = f"{scale * abs(self.gain):.2g} {unit}".strip()
         if self.splits < 2:
             return f"{self.method} is {word} than {self.other} on the one split, by {size}; one split tells no noise"
         start = f"{self.method} is {word} than {self.other} on {count} of {self.splits} splits, by {size}"
         if self.within_noise:
             return f"{start}; the difference is within noise"
-        low, high = sorted(abs(bound) for bound in (self.low, self.high))
+        low, high = sorted(scale * abs(bound) for bound in (self.low, self.high))
         return f"{start} (95 % interval {low:.2g} to {high:.2g})"
 
 
@@ -108,9 +110,9 @@ def interval(values: ArrayLike, test_size: float = 0.3, level: float = CONFIDENC
 
     Examples
     --------
-    >>> low, high = interval([90.0, 92.0, 94.0])
-    >>> round(low, 2), round(high, 2)
-    (84.49, 99.51)
+    >>> low, high = interval([0.90, 0.92, 0.94])
+    >>> round(low, 4), round(high, 4)
+    (0.8449, 0.9951)
     """
     scores = np.asarray(values, dtype=np.float64)
     mean, n = float(scores.mean()), len(scores)
@@ -124,14 +126,24 @@ def interval(values: ArrayLike, test_size: float = 0.3, level: float = CONFIDENC
 def summarize(results: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard deviation over the splits, a row for each method in the order of the results.
 
-    >>> results = pd.DataFrame({"method": ["m", "m"], "accuracy": [80.0, 90.0], "log_loss": 0.5, "seconds": 1.0})
+    >>> results = pd.DataFrame({"method": ["m", "m"], "accuracy": [0.8, 0.9], "log_loss": 0.5, "seconds": 1.0})
     >>> summarize(results)["accuracy"].round(2)
             mean   std
     method
-    m       85.0  7.07
+    m       0.85  0.07
     """
     columns = [name for name in (*SCORES, "seconds") if name in results]
     return results.groupby("method", sort=False)[columns].agg(["mean", "std"])
+
+
+def accuracy_in_percent(results: pd.DataFrame) -> pd.DataFrame:
+    """Return results with accuracy and balanced accuracy in percent, for tables and figures.
+
+    >>> accuracy_in_percent(pd.DataFrame({"accuracy": [0.5], "auc": [0.5]})).to_dict("records")
+    [{'accuracy': 50.0, 'auc': 0.5}]
+    """
+    columns = [name for name in ("accuracy", "balanced_accuracy") if name in results]
+    return results.assign(**{name: 100.0 * results[name] for name in columns})
 
 
 def rank_methods(results: pd.DataFrame) -> list[str]:
@@ -156,11 +168,11 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
 
     Examples
     --------
-    >>> results = pd.DataFrame({"method": ["vanilla", "mixup"] * 3, "split": [0, 0, 1, 1, 2, 2], "accuracy": 90.0,
+    >>> results = pd.DataFrame({"method": ["vanilla", "mixup"] * 3, "split": [0, 0, 1, 1, 2, 2], "accuracy": 0.9,
     ...                         "log_loss": [0.41, 0.30, 0.40, 0.31, 0.42, 0.32]})
     >>> for line in verdict(results): print(line)
     lowest log-loss: mixup; within noise of it: none
-    3 splits tell little of the noise; --repeats 10 tells more
+    3 splits tell little of the noise; --n-splits 10 tells more
     mixup is better than vanilla on 3 of 3 splits, by 0.1 nats (95 % interval 0.062 to 0.14)
     """
     methods = rank_methods(results)
@@ -170,9 +182,9 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(close) or 'none'}"]
     splits = results["split"].nunique()
     if splits == 1:
-        lines = [f"lowest log-loss on the one split: {best}; one split tells no noise, --repeats 10 does"]
+        lines = [f"lowest log-loss on the one split: {best}; one split tells no noise, --n-splits 10 does"]
     elif splits < MIN_SPLITS:
-        lines.append(f"{splits} splits tell little of the noise; --repeats 10 tells more")
+        lines.append(f"{splits} splits tell little of the noise; --n-splits 10 tells more")
     elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in close):
         lines.append("no method is clearly better than the class shares: the features tell little here")
     lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _pairs_of_interest(methods)]
@@ -182,9 +194,9 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
 def as_plain(results: pd.DataFrame, test_size: float = 0.3) -> dict[str, Any]:
     """Return the summary, the verdict and all pairs as plain dicts and lists, fit for JSON; NaN is None.
 
-    >>> results = pd.DataFrame({"method": ["a"], "split": [0], "accuracy": [90.0], "log_loss": [0.2]})
+    >>> results = pd.DataFrame({"method": ["a"], "split": [0], "accuracy": [0.9], "log_loss": [0.2]})
     >>> as_plain(results)["methods"]["a"]["accuracy"]
-    {'mean': 90.0, 'std': None}
+    {'mean': 0.9, 'std': None}
     """
 
     def plain(value: Any) -> Any:
@@ -233,5 +245,5 @@ def _note_uninformative_accuracy(results: pd.DataFrame, test_size: float) -> lis
     best = str(means.drop(PRIOR_BASELINE).idxmax())
     if pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size).low > 0:
         return []
-    rate = f"{means[PRIOR_BASELINE]:.1f} %"
+    rate = f"{100.0 * means[PRIOR_BASELINE]:.1f} %"
     return [f"accuracy tells no method from always guessing the most frequent class ({rate}): see the other scores"]

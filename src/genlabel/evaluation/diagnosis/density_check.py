@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from genlabel._splits import grouped_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_difference
-from genlabel.metrics import LEAST_PROBABILITY
+from genlabel.metrics import MIN_PROBABILITY
 
 MAX_FOLDS = 6
 MAX_LAG = 0.1
@@ -82,7 +82,7 @@ def check_density(
         reason = f"only {len(rows)} rows could be held out; the stacked density cannot be checked"
         unknown = MeanDifference(nan, nan, nan)
         return DensityCheck(False, [reason], len(rows), nan, nan, nan, unknown, unknown)
-    own = -np.maximum(density.held_out_[rows, index[rows]], np.log(LEAST_PROBABILITY))
+    own = -np.maximum(density.held_out_[rows, index[rows]], np.log(MIN_PROBABILITY))
     logistic, prior = logistic[rows], prior[rows]
     over_prior, over_logistic = mean_difference(prior, own), mean_difference(logistic, own)
     means = float(own.mean()), float(logistic.mean()), float(prior.mean())
@@ -118,7 +118,7 @@ def _baseline_losses(points: Values, index: NDArray[np.intp], fold: NDArray[np.i
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = LogisticRegression(max_iter=1000).fit(points[train], index[train])
-        log_proba = np.maximum(model.predict_log_proba(points[test]), np.log(LEAST_PROBABILITY))
+        log_proba = np.maximum(model.predict_log_proba(points[test]), np.log(MIN_PROBABILITY))
         logistic[test] = -log_proba[np.arange(test.sum()), index[test]]
         frequency = np.bincount(index[train], minlength=k) / train.sum()
         prior[test] = -np.log(frequency)[index[test]]

@@ -18,7 +18,7 @@ from genlabel.estimators import GenLabelClassifier
 from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_difference
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.labeling import GenLabel
-from genlabel.metrics import LEAST_PROBABILITY
+from genlabel.metrics import MIN_PROBABILITY
 from genlabel.mixing import Mixup, blend
 from genlabel.model_selection import TrainingOptions
 
@@ -172,7 +172,7 @@ def _measure_fold(
 ) -> _FoldResult:
     """Measure the arms on the held-out rows of a fold, on mixed samples of them, and on mixed training rows."""
     log_proba = {
-        name: np.maximum(arm.predict_log_proba(X[test]), np.log(LEAST_PROBABILITY)) for name, arm in arms.items()
+        name: np.maximum(arm.predict_log_proba(X[test]), np.log(MIN_PROBABILITY)) for name, arm in arms.items()
     }
     truth = index[test]
     mixed, labels = _mix_rows(X[test], truth, alpha, rng)
@@ -211,7 +211,7 @@ def _training_loss(
         "GenLabel": (mixed, _density_labels(arms["GenLabel"], mixed)),
     }
     return {
-        name: float(-(target * np.maximum(arms[name].predict_log_proba(at), np.log(LEAST_PROBABILITY))).sum(1).mean())
+        name: float(-(target * np.maximum(arms[name].predict_log_proba(at), np.log(MIN_PROBABILITY))).sum(1).mean())
         for name, (at, target) in data.items()
     }
 

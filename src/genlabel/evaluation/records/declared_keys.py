@@ -10,19 +10,19 @@ DECLARED_CLASSES: dict[str, str] = {
     # densities
     "DiscriminantDensity": "discriminant pooling shrinkage target reg",
     "FixedDensity": "fixed models",
-    "FlowDensity": "flow kind transforms bins hidden epochs batch_size learning_rate held_out patience jitter device "
-    "-verbose random_state",
-    "ForestDensity": "forest trees min_leaf max_features max_points random_state",
+    "FlowDensity": "flow kind transforms bins hidden epochs batch_size learning_rate "
+    "validation_fraction=held_out patience jitter device -verbose random_state",
+    "ForestDensity": "forest n_estimators=trees min_samples_leaf=min_leaf max_features max_points random_state",
     "GANDensity": "gan norm latent_dim charts shape hidden steps batch_size learning_rate penalty scale standardize "
     "encoder restarts inversion_steps min_coverage retries device -verbose random_state",
     "GaussianDensity": "gaussian shrinkage reg",
     "KernelDensity": "kernel bandwidth leave_one_out covariance max_points random_state",
-    "MixtureDensity": "mixture components covariance reg max_iter random_state",
+    "MixtureDensity": "mixture n_components=components covariance reg max_iter random_state",
     "PowerTransformedDensity": "power-transformed density transform",
     "SphericalGaussian": "spherical-gaussian mean variance",
     "StackedDensity": "stacked candidates cv method cross_fit random_state",
-    "VAEDensity": "vae latent hidden noise floor n_samples train_samples epochs batch_size learning_rate held_out "
-    "patience jitter device -verbose random_state",
+    "VAEDensity": "vae latent_dim=latent hidden noise floor n_samples train_samples epochs batch_size learning_rate "
+    "validation_fraction=held_out patience jitter device -verbose random_state",
     # mixing, labels, attacks, optimizers
     "GenMix": "genmix density n_aug lam eps output standardize prefit random_state",
     "ManifoldMixup": "manifold-mixup alpha depths lam_per",

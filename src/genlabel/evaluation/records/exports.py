@@ -17,7 +17,7 @@ from genlabel.evaluation.records.store import RecordSet, is_store, make_frame, r
 
 MARK = "genlabel records"
 """First key of an export; its value is the format."""
-FORMAT = 2
+FORMAT = 3
 
 _Row = dict[str, Any]
 _Index = int | list[int | None] | None

@@ -77,7 +77,7 @@ def training_answer(data: ReportData) -> list[str]:
     if data.results is None:
         return ["This page has a diagnosis only; genlabel compare measures what to train."] if data.diagnosis else []
     best, splits = data.best, count_of(data.n_splits, "split")
-    loss, accuracy = data.mean(best, "log_loss"), data.mean(best, "accuracy") / 100
+    loss, accuracy = data.mean(best, "log_loss"), data.mean(best, "accuracy")
     first = (
         f"{best} has the lowest mean log-loss, {loss:.3f} nats over {splits}, and an accuracy of {percent(accuracy)}."
     )
@@ -123,7 +123,7 @@ def trust_answer(data: ReportData) -> list[str]:
         balanced, auc, error = (data.mean(method, score) for score in scores)
         if majority >= UNBALANCED and not isnan(balanced) and not isnan(auc):
             text += (
-                f" With classes so unbalanced, accuracy says little: balanced accuracy is {balanced:.1f} % "
+                f" With classes so unbalanced, accuracy says little: balanced accuracy is {percent(balanced)} "
                 f"({percent(1 / len(data.classes), 0)} is guessing), AUC {auc:.3f}."
             )
         if not isnan(error):

@@ -6,7 +6,7 @@ from math import isnan
 
 import pandas as pd
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.comparison import PRIOR_BASELINE, accuracy_in_percent
 from genlabel.reporting.figures import plot_comparison
 from genlabel.reporting.html import Cell, DataTable, Row
 from genlabel.reporting.report.data import Block, Chart, ReportData, Section
@@ -55,6 +55,7 @@ def _chart(data: ReportData, results: pd.DataFrame) -> Chart:
 
 
 def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
+    results = accuracy_in_percent(results)
     scores = [name for name in SCORES if name in results]
     rows: list[Row] = [[name, *(_score_cell(results, name, score) for score in scores)] for name in data.ranking]
     caption = (

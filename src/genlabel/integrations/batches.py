@@ -1,0 +1,87 @@
+"""Mixed batches: checks of their points and labels, and the accuracy of scores for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class MixedAccuracy(NamedTuple):
+    """Two accuracies of scores for a mixed batch, as tensors, so that no one waits for a GPU."""
+
+    weighted: Tensor
+    """Mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j]; below 1 whenever some y_i differs from y_j."""
+    dominant: Tensor
+    """Fraction of predictions equal to the class with the larger weight."""
+
+
+def mixed_accuracy(
+    scores: Tensor, y: Tensor, partner: Tensor | None = None, lam: Tensor | None = None
+) -> MixedAccuracy:
+    """Return the accuracy of scores for a mixed batch, or for a clean one without partner and lam.
+
+    Metrics that compare predictions with soft labels silently give 0 for every mixed point.
+
+    Parameters
+    ----------
+    scores : Tensor (n, k)
+    y : Tensor (n,) or (n, k)
+        Class indices before mixing; of soft labels, the most likely class counts.
+    partner, lam : Tensor (n,), optional
+        Partner and weight of the draw.
+
+    Examples
+    --------
+    >>> scores, y = torch.eye(3)[[0, 2]], torch.tensor([0, 1])
+    >>> mixed_accuracy(scores, y, torch.tensor([1, 0]), torch.tensor([0.75, 0.75]))
+    MixedAccuracy(weighted=tensor(0.3750), dominant=tensor(0.5000))
+    """
+    if (partner is None) != (lam is None):
+        raise ValueError("partner and lam go together; pass those of the draw, or neither for a clean batch")
+    prediction, own = scores.detach().argmax(1), (y if y.ndim == 1 else y.argmax(1)).to(scores.device)
+    hit = (prediction == own).float()
+    if partner is None or lam is None:
+        return MixedAccuracy(hit.mean(), hit.mean())
+    other = own[partner.to(own.device)]
+    weight = lam.to(hit)
+    weighted = weight * hit + (1.0 - weight) * (prediction == other)
+    return MixedAccuracy(weighted.mean(), (prediction == torch.where(weight >= 0.5, own, other)).float().mean())
+
+
+def check_batch(x: Tensor, y: Tensor, k: int) -> None:
+    """Raise unless x can be mixed and y are labels of its rows; labels on a GPU are not read.
+
+    >>> check_batch(torch.zeros(2, 3), torch.tensor([0, 7]), 5)
+    Traceback (most recent call last):
+    ValueError: y must hold class indices, 0 to 4; it has 0 to 7: set num_classes to the number of all classes
+    """
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        raise TypeError(f"x is a {type(x).__name__} and y a {type(y).__name__}; pass tensors")
+    if not x.is_floating_point():
+        raise TypeError(f"x is {x.dtype}, and mixing would round it; pass floats, such as x.float() / 255 for pixels")
+    if len(x) != len(y) or not len(x):
+        raise ValueError(f"x has {len(x)} rows and y has {len(y)}; pass one batch, of at least one row")
+    if y.ndim == 2:
+        if y.shape[1] != k:
+            raise ValueError(f"y has {y.shape[1]} columns, but num_classes={k}; pass soft labels (n, {k})")
+    elif y.ndim != 1 or y.is_floating_point() or y.is_complex():
+        raise ValueError(f"y is {y.dtype} {tuple(y.shape)}; pass integer class indices (n,), or soft labels (n, {k})")
+    elif not y.is_cuda and not (int(y.min()) >= 0 and int(y.max()) < k):
+        raise ValueError(
+            f"y must hold class indices, 0 to {k - 1}; it has {int(y.min())} to {int(y.max())}: set num_classes to the "
+            "number of all classes"
+        )
+
+
+def keep_memory_format(mixed: Tensor, x: Tensor) -> Tensor:
+    """Return mixed images in channels-last format if x is.
+
+    >>> x = torch.zeros(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    >>> keep_memory_format(torch.zeros(2, 3, 4, 4), x).is_contiguous(memory_format=torch.channels_last)
+    True
+    """
+    if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
+        return mixed.contiguous(memory_format=torch.channels_last)
+    return mixed

@@ -1,0 +1,133 @@
+"""Upgrade of files of format version 1 (genlabel 0.2.0): names of classes, parameters and attributes since then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genlabel.mixing import ManifoldMixup, Mixup
+from genlabel.model_selection.options import GridSearch, HalvingSearch, TrainingOptions
+
+CLASS_NAMES = {
+    "Axes": "PrincipalAxes", "Centred": "CenteredSample", "Columns": "FrameEncoder", "ConvReader": "ConvNetwork",
+    "Directions": "RandomProjection", "Held": "ConformalScores", "Judge": "TypicalityModel",
+    "KnownDensity": "FixedDensity", "LabelModel": "StackedDensity", "Numbers": "NumericEncoder",
+    "Pooling": "PoolWeights", "SharedLabel": "WeightedLabel",
+    "StackDensity": "WeightedDensities", "Standardisation": "Standardization", "Support": "Typicality",
+    "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform", "WarpedDensity": "PowerTransformedDensity",
+}  # fmt: skip
+"""Today's names of classes by those of version 1."""
+STATE_NAMES: dict[str, dict[str, str]] = {
+    "Centred": {"whole": "weight"},
+    "Charts": {"centres": "centers"},
+    "ConvReader": {"n_beside": "extra_inputs"},
+    "FlowDensity": {"held_out": "validation_fraction", "places_": "class_inputs_", "standardisation_": "scaler_"},
+    "ForestDensity": {"min_leaf": "min_samples_leaf", "trees": "n_estimators"},
+    "GANDensity": {"standardisation_": "scaler_"},
+    "GenLabel": {"top": "top_k"},
+    "Generators": {"reader": "encoder", "reader_weights": "encoder_weights"},
+    "Held": {"judge": "model"},
+    "Judge": {
+        "closed": "discrete", "directions": "projection", "high": "maximum", "low": "minimum", "warp": "transform",
+    },
+    "KernelModel": {"centre": "center"},
+    "ManifoldMixup": {"per": "lam_per"},
+    "MixtureDensity": {"components": "n_components", "standardisation_": "scaler_"},
+    "Mixup": {"per": "lam_per"},
+    "Pooling": {"doubt": "prior", "label_model": "density"},
+    "StackDensity": {"standardisation_": "scaler_", "warp_": "transform_"},
+    "Support": {"common_": "common_values_", "folds": "cv", "held_": "folds_", "log_share_": "log_weight_"},
+    "VAEDensity": {
+        "held_out": "validation_fraction", "latent": "latent_dim", "places_": "class_inputs_",
+        "standardisation_": "scaler_",
+    },
+    "Warp": {"centre": "center"},
+    "WarpedDensity": {"warp": "transform", "warp_": "transform_"},
+    "Whitening": {"centre": "center"},
+}  # fmt: skip
+"""Today's names of parameters and attributes, by class of version 1."""
+CLASSIFIER_NAMES = {
+    "average": "pool_with_density", "calibration_": "venn_abers_", "clean_weight": "clean_fraction",
+    "label_model_": "density_", "pooling_": "pool_weights_", "support_": "typicality_",
+}  # fmt: skip
+SEARCH_NAMES = {
+    "cv": "cv", "keep": "restore_best", "members": "ensemble", "select": "scoring", "time_limit": "time_limit",
+    "verbose": "verbose",
+}  # fmt: skip
+TRAINING_NAMES = ("learning_rate", "weight_decay", "epochs", "batch_size", "optimizer", "standardize", "device")
+RESULT_NAMES = {"average": "pool_weights", "clean_weight": "clean_fraction"}
+READ_SPEC_NAMES = {"cuts": "bin_edges", "gaps": "features_with_missing"}
+COLUMN_NAMES = {"way": "format", "why": "reason"}
+ABOUT_NAMES = {"guess": "prior_baseline", "knows_support": "has_typicality"}
+
+
+def upgrade_state(name: str, state: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return today's class name and state for those of an object of version 1.
+
+    >>> upgrade_state("Warp", {"power": 1.0, "centre": 0.0, "scale": 2.0})
+    ('PowerTransform', {'power': 1.0, 'center': 0.0, 'scale': 2.0})
+    """
+    names = STATE_NAMES.get(name, {})
+    state = {names.get(key, key): value for key, value in state.items()}
+    if name.endswith("Classifier"):
+        state = {CLASSIFIER_NAMES.get(key, key): value for key, value in state.items()}
+        if state.get("density") == "label-model":
+            state["density"] = "stacked"
+        if name != "GenerativeClassifier":
+            state = _upgrade_network_classifier(name, state)
+    return CLASS_NAMES.get(name, name), state
+
+
+def upgrade_about(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a model card by today's names."""
+    chosen = {RESULT_NAMES.get(key, key): value for key, value in about["chosen"].items()}
+    return {ABOUT_NAMES.get(key, key): value for key, value in about.items()} | {"chosen": chosen}
+
+
+def upgrade_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values saved with a model, with the read specification of its table, "plan", by today's names."""
+    result = dict(extra)
+    if isinstance(plan := result.pop("plan", None), dict):
+        spec = {READ_SPEC_NAMES.get(key, key): value for key, value in plan.items()}
+        spec["columns"] = [
+            {COLUMN_NAMES.get(key, key): item for key, item in column.items()} for column in plan["columns"]
+        ]
+        result["read_spec"] = spec
+    return result
+
+
+def _upgrade_network_classifier(name: str, state: dict[str, Any]) -> dict[str, Any]:
+    """Group the parameters of the search and of the training, and rename what a fit has chosen."""
+    state.pop("average_", None)
+    alpha, per = state.pop("alpha", None), state.pop("per", None)
+    if name == "GenLabelClassifier":
+        alphas = (0.3, 1.0) if alpha == "cv" else alpha if isinstance(alpha, list | tuple) else (alpha,)
+        mixers = [Mixup(0.3 if value is None else value, lam_per=per or "sample") for value in alphas]
+        state["mixer"] = mixers[0] if len(mixers) == 1 else mixers
+    elif isinstance(state.get("mixer"), str) and (alpha is not None or per is not None):
+        mixer: Any = {"mixup": Mixup, "manifold": ManifoldMixup}[state["mixer"]]
+        given = {"alpha": alpha, "lam_per": per}
+        state["mixer"] = mixer(**{key: value for key, value in given.items() if value is not None})
+    for key in ("gamma", "clean_fraction", "learning_rate", "weight_decay"):
+        if isinstance(state.get(key), str) and state[key] == "cv":
+            state[key] = "auto"
+    search = {new: state.pop(old) for old, new in SEARCH_NAMES.items() if old in state}
+    if search.get("ensemble") == "folds":
+        search["ensemble"] = "cv"
+    restore_best = search.pop("restore_best", "last") == "best"
+    if name == "AdaMixupClassifier" or state.get("search") == "full":
+        state["search"] = GridSearch(**search, restore_best=restore_best)
+    else:
+        state["search"] = HalvingSearch(**search)
+    state["training"] = TrainingOptions(**{key: state.pop(key) for key in TRAINING_NAMES if key in state})
+    if "best_params_" in state:
+        state["best_params_"] = {RESULT_NAMES.get(key, key): value for key, value in state["best_params_"].items()}
+    if "cv_results_" in state:
+        results = {
+            key.replace("param_clean_weight", "param_clean_fraction"): value
+            for key, value in state["cv_results_"].items()
+        }
+        if "params" in results:
+            results["params"] = [{RESULT_NAMES.get(key, key): v for key, v in row.items()} for row in results["params"]]
+        state["cv_results_"] = results
+    return state

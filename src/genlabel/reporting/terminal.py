@@ -1,0 +1,248 @@
+"""Results in the terminal: lines, tables that fit its width, and the view of a comparison."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from genlabel._progress_display import failure_lines
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from genlabel.data.tables import Table
+    from genlabel.evaluation.diagnosis import Diagnosis
+    from genlabel.evaluation.records import RecordSet
+
+MAX_WARNINGS = 5
+FILE_WIDTH = 120
+"""Characters of a line of a table where the output is not a terminal."""
+COLUMNS = (
+    ("log-loss", "log_loss", 4, True),
+    ("accuracy %", "accuracy", 2, True),
+    ("balanced %", "balanced_accuracy", 1, False),
+    ("AUC", "auc", 3, False),
+    ("Brier", "brier", 3, False),
+    ("calibration", "calibration_error", 3, False),
+    ("s per fit", "seconds", 2, False),
+)
+"""Title, score, digits, and whether the standard deviation is shown."""
+POOL_WEIGHTS = ("pool_weights", "average")
+"""Names of the pool weights among chosen parameters, in records of today and of before."""
+
+
+def print_line(line: str, stderr: bool = False) -> None:
+    """Print a line of any length without wrapping or markup."""
+    Console(stderr=stderr, highlight=False).print(Text(line), soft_wrap=True)
+
+
+def print_grid(grid: Grid) -> None:
+    """Print a table in the width of the terminal."""
+    _console().print(grid)
+
+
+def fits_terminal(grid: Grid) -> bool:
+    """Return whether a table fits the width of the terminal without wrapping."""
+    console = _console()
+    return console.measure(grid, options=console.options.update_width(10 * FILE_WIDTH)).maximum <= console.width
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
+
+
+def plus_minus() -> str:
+    """Return the sign ±, or +/- where the output cannot encode it."""
+    try:
+        "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return "+/-"
+    return "±"
+
+
+def warning_lines(counts: Iterable[Mapping[str, int]]) -> list[str]:
+    """Return each warning once with its number, the most frequent first.
+
+    >>> warning_lines([{"few rows": 2}, {"few rows": 1, "slow": 1}])
+    ['few rows (3 times)', 'slow']
+    """
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    lines = [f"{text} ({times} times)" if times > 1 else text for text, times in total.most_common(MAX_WARNINGS)]
+    more = len(total) - len(lines)
+    return [*lines, f"further warnings: {more}"] if more > 0 else lines
+
+
+def describe_table(table: Table) -> str:
+    """Return the name and the size of a table."""
+    n, d = table.X.shape
+    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
+
+
+def table_dict(table: Table) -> dict[str, Any]:
+    """Return name, size, columns and classes of a table as plain values."""
+    return {
+        "table": table.name,
+        "rows": len(table.X),
+        "features": [str(name) for name in table.X.columns],
+        "columns": [asdict(column) for column in table.columns],
+        "classes": {str(name): int(count) for name, count in table.y.value_counts().items()},
+    }
+
+
+@final
+@dataclass(frozen=True)
+class ComparisonView:
+    """Comparison of methods on a table, to be printed, written or drawn.
+
+    Parameters
+    ----------
+    table : Table
+    results : DataFrame
+        Results of `genlabel.evaluation.comparison.compare`.
+    test_size : float
+        Share of the rows in each test set, for intervals.
+    settings : str
+        Splits and settings in words.
+    notes, failures : list of str
+    """
+
+    table: Table
+    results: pd.DataFrame
+    test_size: float
+    settings: str
+    notes: list[str]
+    failures: list[str]
+
+    @classmethod
+    def from_records(
+        cls, table: Table, records: RecordSet, test_size: float, settings: str, warning_counts: dict[str, int]
+    ) -> ComparisonView:
+        """Return the view of the records of a comparison and of warnings outside its fits."""
+        from genlabel.data import tables
+        from genlabel.evaluation import comparison
+
+        results = comparison.as_results(records.frame)
+        splits = results["split"].nunique()
+        return cls(
+            table,
+            results,
+            test_size if table.time is None else test_size / splits,
+            f"{tables.describe_splits(table)}: {splits}, {test_size:.0%} of the rows held out, {settings}",
+            [*table.notes, *warning_lines([warning_counts, *records.frame["warnings"]])],
+            failure_lines(records.failures),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        from genlabel.evaluation import comparison
+
+        about = {"splits": self.settings, "notes": self.notes, "failed": self.failures}
+        return table_dict(self.table) | about | comparison.as_plain(self.results, self.test_size)
+
+    def print(self, *lines: str) -> None:
+        """Print the scores, the verdict, the table, the chosen parameters, notes, further lines, and failures."""
+        from genlabel.data import tables
+        from genlabel.evaluation import comparison
+
+        percent = comparison.accuracy_in_percent(self.results)
+        print_scores(comparison.summarize(percent), comparison.rank_methods(self.results))
+        columns = tables.describe_columns(self.table.columns, self.table.X)
+        about = [f"{describe_table(self.table)}; {self.settings}", *columns, *chosen_lines(self.results)]
+        notes = [f"note: {text}" for text in self.notes]
+        for line in [*comparison.verdict(self.results, self.test_size), "", *about, *notes, *lines, *self.failures]:
+            print_line(line)
+
+    def write_report(self, path: Path, diagnosis: Diagnosis | None, notes: list[str], command: str) -> None:
+        """Write the HTML report, with a diagnosis if there is one."""
+        from genlabel.reporting import write_report
+
+        choices = {"choices": "; ".join(chosen_lines(self.results)), "failed": "; ".join(self.failures)}
+        write_report(
+            path,
+            self.table,
+            self.results,
+            diagnosis,
+            test_size=self.test_size,
+            notes=[*self.notes, *notes],
+            settings={"splits": self.settings, **choices},
+            command=command,
+        )
+
+    def plot(self) -> Figure:
+        """Draw all methods but the prior baseline, which lies far from the others."""
+        from genlabel.evaluation.comparison import PRIOR_BASELINE
+        from genlabel.reporting.figures import plain_text, plot_comparison
+
+        shown = self.results[self.results["method"] != PRIOR_BASELINE]
+        title = f"{plain_text(describe_table(self.table))}\n{plain_text(self.settings)}"
+        return plot_comparison(shown if len(shown) else self.results, title, test_size=self.test_size)
+
+
+def chosen_lines(results: pd.DataFrame) -> list[str]:
+    """Return a line for each method with the parameters that its searches chose, and the mean pool weights.
+
+    The density does not matter where gamma is 0, and is left out there.
+    """
+    lines = []
+    for name, group in results.groupby("method", sort=False):
+        chosen: dict[str, Counter[Any]] = {}
+        for params in group["params"]:
+            for key, value in params.items():
+                if key not in POOL_WEIGHTS and (key != "density" or params.get("gamma")):
+                    chosen.setdefault(key, Counter())[value] += 1
+        parts = [
+            f"{key.replace('_', ' ')} {', '.join(f'{value} ({times}x)' for value, times in counts.most_common())}"
+            for key, counts in chosen.items()
+        ]
+        weights = [params[key] for params in group["params"] for key in POOL_WEIGHTS if key in params]
+        if weights:
+            network, density, prior = (sum(column) / len(weights) for column in zip(*weights, strict=True))
+            mean = f"{network:.2f} network, {density:.2f} stacked density, {prior:.2f} class priors"
+            parts.append(f"mean pool weights {mean}")
+        if parts:
+            lines.append(f"{name} chose {'; '.join(parts)}")
+    return lines
+
+
+def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
+    """Print a row of scores for each method, the lowest log-loss first, and as many columns as fit the terminal.
+
+    The seconds per fit are the last column to be left out but for the log-loss.
+    """
+    choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)] + [COLUMNS[:1]]
+    grids = [_score_grid(summary, ranking, columns) for columns in choices]
+    place = next((place for place, grid in enumerate(grids) if fits_terminal(grid)), len(grids) - 1)
+    print_grid(grids[place])
+    omitted = ", ".join(column[0] for column in COLUMNS if column not in choices[place])
+    if omitted:
+        print_line(f"this terminal is too narrow for: {omitted}; widen it, or use --json")
+
+
+def _score_grid(summary: pd.DataFrame, ranking: list[str], columns: Sequence[tuple[str, str, int, bool]]) -> Grid:
+    sign = plus_minus()
+    caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
+    grid = Grid(box=box.SIMPLE_HEAD, caption=caption)
+    grid.add_column("method", no_wrap=True)
+    for title, *_ in columns:
+        grid.add_column(title, justify="right", no_wrap=True)
+    for name in ranking:
+        cells = []
+        for _, score, digits, with_std in columns:
+            mean, std = (float(summary[score, part][name]) for part in ("mean", "std"))
+            spread = f" {sign} {std:.{digits}f}" if with_std and std == std else ""
+            cells.append(f"{mean:.{digits}f}{spread}" if mean == mean else "")
+        grid.add_row(Text(name), *cells)
+    return grid
