@@ -43,7 +43,7 @@ PARTS: dict[str, tuple[str, str]] = {
         " ".join(
             f"{ROOM}/labeling/{name}.py" for name in ("base", "generative", "linear", "online", "sampler", "shared")
         ),
-        "tests/test_labeling.py tests/test_labeling_sampler.py tests/test_labeling_online.py",
+        "tests/labeling/test_labelers.py tests/labeling/test_sampler.py tests/labeling/test_online.py",
     ),
     "densities": (
         " ".join(f"{ROOM}/densities/{name}.py" for name in ("gaussian", "kernel", "covariance")),
@@ -54,7 +54,7 @@ PARTS: dict[str, tuple[str, str]] = {
         " ".join(f"{ROOM}/mixing/{name}.py" for name in ("base", "mixup", "cutmix", "intrusion", "quadric", "roots")),
         "tests/mixing/test_mixup.py tests/mixing/test_cutmix.py tests/contracts/test_mixer_contract.py "
         "tests/mixing/test_law.py tests/mixing/test_intrusion.py "
-        "tests/mixing/test_genmix.py tests/mixing/test_roots.py",
+        "tests/mixing/test_genmix.py tests/mixing/test_segments.py",
     ),
 }
 """Modules, and the tests that are to notice what is changed in them."""

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["compare", "main", "measure"]
 
-MIRROR = Path("/work/shared/data/openml_mirror")
+MIRROR = Path(__file__).resolve().parents[2] / "shared" / "data" / "openml_mirror"
 """Data home if the environment variable GENLABEL_DATA_HOME is not set."""
 OLD_NAMES = {"stacked density": "label model"}
 """Methods of the benchmark that had another name in the old tree."""

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from timing import seconds
 
-from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity
+from genlabel import GaussianDensity, GenMix, KernelDensity
 from genlabel.densities import DiscriminantDensity, MixtureDensity
+from genlabel.mixing import GenMixWarning
 from genlabel.mixing.genmix.sampler import sample_surfaces
 from genlabel.mixing.genmix.segments import SegmentFinder
 

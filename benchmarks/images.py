@@ -20,7 +20,8 @@ import numpy as np
 import torch
 import torch._dynamo
 
-from genlabel import GenLabelMixup, LambdaCallback, Mixup, OnlineGaussianDensity, OnlineGenLabel
+from genlabel import GenLabelMixup, LambdaCallback, Mixup, OnlineGenLabel
+from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler
 from genlabel.training import SGD, ImageBatches, train_network
 from genlabel.training.networks import IMAGE_NETWORKS, Stages

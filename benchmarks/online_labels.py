@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from genlabel import LambdaCallback, Mixup, OnlineGaussianDensity
+from genlabel import LambdaCallback, Mixup
 from genlabel.data.datasets import load_images
+from genlabel.densities import OnlineGaussianDensity
 from genlabel.evaluation.images import choose_network, train_images
 from genlabel.labeling import Labeler
 from genlabel.mixing import BatchInfo, MixParams, blend

@@ -352,7 +352,7 @@ DEAR = {"docs/diagnosis.md", "docs/images.md", "docs/estimators.md", "docs/inter
         if python_of(page) and page not in SAME
     ],
 )
-@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning", "ignore::genlabel.GenMixWarning")
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning", "ignore::genlabel.mixing.GenMixWarning")
 @pytest.mark.usefixtures("their_own_advice")
 def test_the_python_of_a_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -391,7 +391,16 @@ def found_readme(space: dict[str, Any], printed: str) -> None:
 def found_commands(space: dict[str, Any], printed: str) -> None:
     found = pd.read_csv("predictions.csv")
     assert found["customer"].tolist() == list(range(240, 300))
-    columns = ["prediction", "probability_no", "probability_yes", "low_no", "high_no", "low_yes", "high_yes", "support"]
+    columns = [
+        "prediction",
+        "probability_no",
+        "probability_yes",
+        "low_no",
+        "high_no",
+        "low_yes",
+        "high_yes",
+        "typicality",
+    ]
     assert found.columns.tolist()[1:] == columns
     truth = space["customers"]["churned"][240:].to_numpy()
     assert (space["predictions"]["prediction"] == truth).mean() > 0.6
@@ -405,17 +414,17 @@ def found_densities(space: dict[str, Any], printed: str) -> None:
 
 
 def found_diagnosis(space: dict[str, Any], printed: str) -> None:
-    from genlabel.evaluation.diagnosis.verdict import WORDS
+    from genlabel.evaluation.diagnosis.verdict import SENTENCES
 
     text = (ROOT / "docs" / "diagnosis.md").read_text()
     diagnosis = space["diagnosis"]
     assert re.findall(r'verdict\.word  # "(.*)"', text) == [diagnosis.verdict.word]
     assert diagnosis.verdict.sentence in printed
     assert Path("diagnosis.png").stat().st_size > 20_000
-    worst = diagnosis.to_frame("blends", 5)
+    worst = diagnosis.to_frame("mixed_samples", 5)
     assert (set(worst["class_1"]), set(worst["class_2"])) == ({"setosa"}, {"virginica"})
-    assert all(label.startswith("versicolor") for label in worst["model_label"])
-    assert set(re.findall(r"^\| `([\w ]+)` \|", text, flags=re.M)) == set(WORDS)
+    assert all(label.startswith("versicolor") for label in worst["density_label"])
+    assert set(re.findall(r"^\| `([\w ]+)` \|", text, flags=re.M)) == set(SENTENCES)
 
 
 def found_estimators(space: dict[str, Any], printed: str) -> None:

@@ -115,13 +115,13 @@ def test_the_tests_that_stand_in_for_what_is_not_computed_exist(extension: Any) 
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("`Genlabel` | `tests/test_labeling.py::test_rows_are_on_the_simplex` |", "no Genlabel"),
-        ("`GenLabel` | `tests/test_labeling.py::test_none` |", "no test tests/test_labeling.py::test_none"),
-        ("`GenLabel(tops=2)` | `tests/test_labeling.py::test_rows_are_on_the_simplex` |", "no parameter tops"),
+        ("`Genlabel` | `tests/labeling/test_labelers.py::test_rows_are_on_the_simplex` |", "no Genlabel"),
+        ("`GenLabel` | `tests/labeling/test_labelers.py::test_none` |", "test_labelers.py::test_none"),
+        ("`GenLabel(tops=2)` | `tests/labeling/test_labelers.py::test_rows_are_on_the_simplex` |", "no parameter tops"),
         ("`Mixup` | `tests/mixing/test_mixup.py::test_bad_alpha_is_named` |", "mixup.py, where Mixup is, does not"),
         ("`GenLabel` | `tests/mixing/test_mixup.py::test_bad_alpha_is_named` |", "no test of the line names GenLabel"),
         ("`GenLabel` | |", "a line has a place, an object and a test"),
-        ("`GenLabel` | `tests/test_labeling.py::test_rows_are_on_the_simplex` |", "Eq. (2) has no line"),
+        ("`GenLabel` | `tests/labeling/test_labelers.py::test_rows_are_on_the_simplex` |", "Eq. (2) has no line"),
         ("`GenLabel` | |\n\n| paper | why |\n|---|---|\n| Eqs. (1) and (2) | b |", "Eq. (1) has an object and a"),
         ("`GenLabel` | |", "Alg. 3 is cited in the code and not in the map"),
     ],

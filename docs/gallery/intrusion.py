@@ -12,8 +12,9 @@ the Gaussians are right about these classes is given; where a density is wrong, 
 import numpy as np
 from matplotlib.figure import Figure
 
-from genlabel import GaussianDensity, GenLabel, LinearLabel, Mixup, intrudes
+from genlabel import GaussianDensity, GenLabel, LinearLabel, Mixup
 from genlabel.data.datasets import make_nine_gaussians
+from genlabel.mixing import intrudes
 from genlabel.reporting.figures import plot_points, plot_soft_labels
 
 X, y = make_nine_gaussians(60, random_state=0)

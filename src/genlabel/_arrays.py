@@ -1,4 +1,4 @@
-"""The door between numpy and torch: what comes in as one leaves as the same."""
+"""Conversion between NumPy and torch: results are of the kind of the input."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor
 Array = NDArray[Any] | Tensor
 """A numpy array or a torch tensor."""
 Values = ArrayLike | Tensor
-"""What can be read as an array: numbers, lists, arrays, tensors, columns and tables."""
+"""Array-like input: numbers, lists, arrays, tensors, columns and tables."""
 Seed = np.random.Generator | np.random.RandomState | np.random.SeedSequence | Sequence[int] | int | None
-"""What :func:`as_rng` makes a generator of; None is a new one each time."""
+"""Argument of :func:`as_rng`; None is a new generator each time."""
 
 
 def as_tensor(X: Values) -> Tensor:
@@ -27,12 +27,12 @@ def as_tensor(X: Values) -> Tensor:
     if isinstance(X, Tensor) and not X.is_complex():
         return X if X.is_floating_point() else X.double()
     try:
-        kind = getattr(X, "dtype", None)
-        if isinstance(X, Tensor) or getattr(kind, "kind", "f") in "cmM":
-            raise TypeError(f"its values are {kind}")
-        return torch.from_numpy(np.array(X, dtype=np.float64, order="C"))  # sums depend on it, in their last digits
+        dtype = getattr(X, "dtype", None)
+        if isinstance(X, Tensor) or getattr(dtype, "kind", "f") in "cmM":
+            raise TypeError(f"its values are {dtype}")
+        return torch.from_numpy(np.array(X, dtype=np.float64, order="C"))  # the order changes sums in the last digits
     except (TypeError, ValueError) as error:
-        hint = "X.toarray() makes one of a sparse matrix" if hasattr(X, "toarray") else "make texts and dates numbers"
+        hint = "call X.toarray()" if hasattr(X, "toarray") else "convert strings and dates to numbers"
         reason = " ".join(str(error).split())
         raise ValueError(f"X could not be read as an array of numbers ({reason}); {hint}") from error
 
@@ -48,7 +48,7 @@ def like(result: Tensor, X: Values) -> Any:
 
 
 def to_device(values: Any, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Return `values` on the device of a tensor, as they are or in `dtype`; nobody waits for the copy to a GPU."""
+    """Return `values` on the device of a tensor, in `dtype` if it is given; the copy to a GPU is asynchronous."""
     tensor = torch.as_tensor(values)
     if like.is_cuda and not tensor.is_cuda:
         tensor = tensor.pin_memory()
@@ -56,7 +56,7 @@ def to_device(values: Any, like: Tensor, dtype: torch.dtype | None = None) -> Te
 
 
 def named_device(device: Any) -> torch.device:
-    """Return the device of a name; "auto" is the GPU where there is one.
+    """Return the device of a name; "auto" is the GPU if there is one.
 
     >>> named_device("cpu")
     device(type='cpu')
@@ -67,23 +67,23 @@ def named_device(device: Any) -> torch.device:
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
+        result = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device={device!r} is not known; use 'auto', 'cpu' or 'cuda'") from error
-    if found.type not in ("cpu", "cuda"):
+    if result.type not in ("cpu", "cuda"):
         raise ValueError(f"device={device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}, but PyTorch finds no GPU here; use 'auto' or 'cpu'")
-    return found
+    if result.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}, but PyTorch finds no GPU; use 'auto' or 'cpu'")
+    return result
 
 
 def one_hot(index: Tensor, k: int, dtype: torch.dtype) -> Tensor:
-    """Rows e_c of the identity, one for each class index in `index` (any shape)."""
+    """Return the rows e_c of the identity for class indices c of any shape."""
     return torch.eye(k, dtype=dtype, device=index.device)[index]
 
 
 def chunks(n: int, size: int) -> list[slice]:
-    """Cut `range(n)` into consecutive slices of at most `size` (at least one slice)."""
+    """Return consecutive slices of at most `size` that cover `range(n)`, at least one."""
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), max(size, 1))]
 
 

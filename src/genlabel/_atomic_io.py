@@ -1,4 +1,4 @@
-"""A file is written whole or not at all: it is made beside its place, and moved there when it is on the disk."""
+"""Atomic writes: a file is written to a hidden folder next to its path, and moved there once it is on the disk."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-LETTERS = 80
-"""Of a name, in that of the hidden folder beside it."""
+MAX_PREFIX = 80
+"""Characters of a name in that of its hidden folder."""
 
 
 @contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path of the same name to write to; on leaving, what is there takes the place of the file.
+    """Give a temporary path of the same name; on leaving, the file written there replaces that of `path`.
 
-    An error, an interrupt or a full disk leaves the file as it was, and nothing beside it; a kill leaves at most a
-    hidden folder beside it. What is no plain file, such as /dev/stdout, is written as it is.
+    After an error, an interrupt or on a full disk the old file is unchanged and nothing else remains; a killed process
+    leaves at most a hidden folder next to it. Special files such as /dev/stdout are written directly.
 
     Parameters
     ----------
     path : path
+        Path of the file.
 
     Examples
     --------
     >>> with TemporaryDirectory() as folder:
-    ...     with atomic_writer(f"{folder}/a.csv") as beside:
-    ...         _ = beside.write_text("x,y")
+    ...     with atomic_writer(f"{folder}/a.csv") as temporary:
+    ...         _ = temporary.write_text("x,y")
     ...         os.path.exists(f"{folder}/a.csv")
     ...     os.listdir(folder)
     False
@@ -38,15 +39,18 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not _is_replaceable(path):
         yield path
         return
-    place = path.resolve()
-    with _clear_errors(path), _beside(place.parent, path.name) as folder:
-        beside = folder / path.name
-        yield beside
-        _move(beside, place)
+    target = path.resolve()
+    with _clear_errors(path), _hidden_folder(target.parent, path.name) as folder:
+        temporary = folder / path.name
+        yield temporary
+        if target.exists():
+            shutil.copymode(target, temporary)
+        _sync(temporary)
+        os.replace(temporary, target)
 
 
 def atomic_write(path: str | os.PathLike[str], content: str | bytes | memoryview) -> None:
-    """Write a file, text as UTF-8, whole or not at all; its folder is made.
+    """Write a file atomically, text as UTF-8; its folder is created.
 
     >>> with TemporaryDirectory() as folder:
     ...     atomic_write(f"{folder}/deep/a.txt", "text")
@@ -55,69 +59,62 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes | memoryview
     """
     with _clear_errors(Path(path)):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(path) as beside:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    with atomic_writer(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def atomic_write_dir(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write the files of a folder, all or none; in one that is there they take the places of those of their names.
+    """Write files into a folder, all or none; they replace those of the same names.
 
-    A new folder appears at once. In an old one the files are moved one after the other, in their order, once all of
-    them are on the disk: only a kill between these moves leaves some of each.
+    A new folder appears at once. In an existing one the files are moved one after the other, in their order, once all
+    of them are on the disk: only a kill between these moves leaves old and new files.
 
-    >>> with TemporaryDirectory() as place:
-    ...     atomic_write_dir(Path(place, "model"), {"a": b"1", "b": b"2"})
-    ...     sorted(path.name for path in Path(place, "model").iterdir())
+    >>> with TemporaryDirectory() as parent:
+    ...     atomic_write_dir(Path(parent, "model"), {"a": b"1", "b": b"2"})
+    ...     sorted(path.name for path in Path(parent, "model").iterdir())
     ['a', 'b']
     """
-    new = not folder.exists()
+    is_new = not folder.exists()
     with _clear_errors(folder):
-        room = folder.resolve().parent if new else folder.resolve()
-        room.mkdir(parents=True, exist_ok=True)
-        with _beside(room, folder.name) as place:
-            beside = place / "whole"
-            beside.mkdir()
+        parent = folder.resolve().parent if is_new else folder.resolve()
+        parent.mkdir(parents=True, exist_ok=True)
+        with _hidden_folder(parent, folder.name) as hidden:
+            temporary = hidden / "files"
+            temporary.mkdir()
             for name, content in contents.items():
-                (beside / name).write_bytes(content)
-                _settle(beside / name)
-            if new:
-                beside.rename(folder)
+                (temporary / name).write_bytes(content)
+                _sync(temporary / name)
+            if is_new:
+                temporary.rename(folder)
                 return
             for name in contents:
-                os.replace(beside / name, folder / name)
+                os.replace(temporary / name, folder / name)
 
 
 @contextmanager
-def _beside(room: Path, name: str) -> Iterator[Path]:
-    """A hidden folder, gone afterwards."""
-    with TemporaryDirectory(prefix=f".{name[:LETTERS]}-", dir=room, ignore_cleanup_errors=True) as folder:
+def _hidden_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Give a hidden folder, which is removed afterwards."""
+    with TemporaryDirectory(prefix=f".{name[:MAX_PREFIX]}-", dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def _is_replaceable(path: Path) -> bool:
-    """Whether another file may take the place of this one: a plain file or none, in a folder where files are made."""
+    """Return whether a path is a regular file or none, in a writable folder."""
     return (path.is_file() or not path.exists()) and os.access(path.resolve().parent, os.W_OK)
 
 
-def _move(beside: Path, place: Path) -> None:
-    if place.exists():
-        shutil.copymode(place, beside)
-    _settle(beside)
-    os.replace(beside, place)
-
-
-def _settle(path: Path) -> None:
-    """See that all of a file is on the disk: one that is full may say so only now."""
+def _sync(path: Path) -> None:
+    """Flush a file to the disk; a full disk may report it only now."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 @contextmanager
 def _clear_errors(path: Path) -> Iterator[None]:
-    """Say which file could not be written, and the way out, where the system speaks of itself."""
+    """Turn errors of the system into one that names the file."""
     try:
         yield
     except OSError as error:
-        why = error.strerror or str(error)
-        hint = "make room there, or name another place; what was there is as it was"
-        raise OSError(f"{str(path)!r} cannot be written ({why}); {hint}") from error
+        reason = error.strerror or str(error)
+        hint = "free some space, or choose another path; an old file is unchanged"
+        raise OSError(f"{str(path)!r} cannot be written ({reason}); {hint}") from error

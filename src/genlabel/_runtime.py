@@ -1,24 +1,28 @@
-"""One thread for the many small steps of a fit: a second one gains nothing, and beside other work it costs dearly."""
+"""Runtime state of torch: number of threads, evaluation mode, and the processes of a distributed run (`torchrun`)."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _lock = Lock()
-_inside = 0
-_before: Any = None
+_depth = 0
+_outer_limits: Any = None
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Bound torch and the libraries of linear algebra to one thread within; as many as before afterwards.
+    """Limit torch and the linear algebra libraries to one thread in this block, and restore their numbers afterwards.
 
-    May be nested, and entered by several threads at once: the last one out restores what the first one found.
+    The many small steps of a fit gain nothing from a second thread, which slows down other work. Blocks may be nested,
+    and entered by several threads at once: the last one to leave restores what the first one found.
 
     >>> import torch
     >>> before = torch.get_num_threads()
@@ -28,51 +32,40 @@ def one_thread() -> Iterator[None]:
     >>> torch.get_num_threads() == before
     True
     """
-    _enter()
+    global _depth, _outer_limits
+    import torch
+
+    with _lock:
+        if _depth == 0:
+            number = torch.get_num_threads()
+            _outer_limits = number, limit_to_one_thread()
+        _depth += 1
     try:
         yield
     finally:
-        _leave()
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                number, limits = _outer_limits
+                _outer_limits = None
+                limits.restore_original_limits()
+                torch.set_num_threads(number)
 
 
 def limit_to_one_thread() -> Any:
-    """Bound them from now on; return what restores the libraries of linear algebra."""
+    """Limit the threads from now on; return an object that restores those of the linear algebra libraries."""
     import torch
 
     torch.set_num_threads(1)
-    return _controller(len(sys.modules)).limit(limits=1)
+    return _thread_controller(len(sys.modules)).limit(limits=1)
 
 
 @lru_cache(maxsize=1)
-def _controller(modules: int) -> Any:
-    """What knows the libraries that are loaded; they are looked for, in milliseconds, where modules are new."""
+def _thread_controller(loaded_modules: int) -> Any:
+    """Return the controller of the loaded libraries, which are searched again (milliseconds) after new imports."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def _enter() -> None:
-    global _inside, _before
-    import torch
-
-    with _lock:
-        if _inside == 0:
-            number = torch.get_num_threads()
-            _before = number, limit_to_one_thread()
-        _inside += 1
-
-
-def _leave() -> None:
-    global _inside, _before
-    import torch
-
-    with _lock:
-        _inside -= 1
-        if _inside == 0:
-            number, limits = _before
-            _before = None
-            limits.restore_original_limits()
-            torch.set_num_threads(number)
 
 
 @contextmanager
@@ -96,3 +89,39 @@ def eval_mode(network: Any) -> Iterator[None]:
             yield
     finally:
         network.train(before)
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """Return the index of this process and the number of processes; (0, 1) without a distributed run.
+
+    >>> rank_and_world_size()
+    (0, 1)
+    """
+    import torch
+
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def all_reduce_sum(values: Tensor) -> Tensor:
+    """Sum the values of all processes, in place, and return them.
+
+    >>> import torch
+    >>> all_reduce_sum(torch.ones(2))
+    tensor([1., 1.])
+    """
+    import torch
+
+    if rank_and_world_size()[1] > 1:
+        torch.distributed.all_reduce(values)
+    return values
+
+
+def broadcast_from_rank0(tensors: Iterable[Tensor]) -> None:
+    """Copy the values of the first process to all others, in place."""
+    import torch
+
+    if rank_and_world_size()[1] > 1:
+        for tensor in tensors:
+            torch.distributed.broadcast(tensor.detach(), 0)

@@ -1,4 +1,4 @@
-"""Checks on parameters and labels, warnings heard once, and fits that fail without a trace."""
+"""Checks of parameters, tables and labels; warnings that are given once; estimators restored after an error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-LARGEST = 1e150
-"""Of numbers to learn from: the square of a larger one overflows, and its share of a sum hides all others."""
-HEAVIEST = 1e100
-"""Of weights of rows; the lightest is its inverse, so that neither squares nor ratios overflow."""
-_Heard = dict[Hashable, tuple[str, type[Warning]]]
-_heard: ContextVar[_Heard | None] = ContextVar("heard", default=None)
+MAX_MAGNITUDE = 1e150
+"""Size of a value: the square of a larger one overflows, and it hides all others in a sum."""
+MAX_WEIGHT = 1e100
+"""Weight of a row; the smallest one is its inverse, so that neither squares nor ratios overflow."""
+_Warnings = dict[Hashable, tuple[str, type[Warning]]]
+_collected: ContextVar[_Warnings | None] = ContextVar("collected", default=None)
 
 
 def check_choice(name: str, value: object, known: Iterable[str], also: str = "") -> None:
@@ -57,39 +57,35 @@ def check_count(name: str, value: object, low: int = 1) -> int:
 
 
 def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return the weights of `n` rows, one number counting for all; raise unless they can weigh anything."""
-    weight = _numbers(sample_weight)
+    """Return the weights of `n` rows, a single number for all of them, or raise."""
+    given = np.asarray(sample_weight)
+    try:
+        if given.dtype.kind == "c":
+            raise TypeError("they are complex")
+        weight = given.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"sample_weight could not be read as numbers ({error}); give one number for each row of X, or None"
+        ) from error
     if weight.ndim == 0:
         weight = np.full(n, weight)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight has shape {weight.shape}; expected ({n},), one weight a row of X")
     if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
-    least, most = weight[weight > 0].min(), weight.max()
-    if least < 1.0 / HEAVIEST or most > HEAVIEST:
+    low, high = weight[weight > 0].min(), weight.max()
+    if low < 1.0 / MAX_WEIGHT or high > MAX_WEIGHT:
         raise ValueError(
-            f"sample_weight goes from {least:.3g} to {most:.3g}, and must be 0 or within {1.0 / HEAVIEST:g} to "
-            f"{HEAVIEST:g}; multiply all by a number, and make those 0 that count for nothing beside the others"
+            f"sample_weight goes from {low:.3g} to {high:.3g}, and must be 0 or in [{1.0 / MAX_WEIGHT:g}, "
+            f"{MAX_WEIGHT:g}]; rescale the weights, and set negligible ones to 0"
         )
     return weight
 
 
-def _numbers(sample_weight: ArrayLike) -> NDArray[np.float64]:
-    found = np.asarray(sample_weight)
-    try:
-        if found.dtype.kind == "c":
-            raise TypeError("they are complex")
-        return found.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"sample_weight could not be read as numbers ({error}); give one number a row of X, or leave it out"
-        ) from error
-
-
 def check_frame(X: object, numbers: bool = False) -> None:
-    """Raise unless a frame has columns, of distinct names, none of them dates where `numbers` are needed.
+    """Raise unless a frame has columns, with distinct names, and without dates where `numbers` are needed.
 
-    What is no frame has no columns to be checked.
+    Arrays pass: they have no columns.
 
     >>> import pandas as pd
     >>> check_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
@@ -101,103 +97,102 @@ def check_frame(X: object, numbers: bool = False) -> None:
         return
     if not len(columns):
         raise ValueError("X has no columns; it needs at least one feature")
-    twice = [name for name, count in Counter(columns).items() if count > 1]
-    if twice:
-        raise ValueError(f"X has several columns named {twice[0]!r}; rename them")
-    odd = [name for name in columns if isinstance(name, str) and re.search("[\0\ud800-\udfff]", name)]
-    if odd:
-        raise ValueError(f"X has a column named {odd[0]!a}, with a letter that is none; rename it")
+    repeated = [name for name, count in Counter(columns).items() if count > 1]
+    if repeated:
+        raise ValueError(f"X has several columns named {repeated[0]!r}; rename them")
+    invalid = [name for name in columns if isinstance(name, str) and re.search("[\0\ud800-\udfff]", name)]
+    if invalid:
+        raise ValueError(f"X has a column named {invalid[0]!a}, which has an invalid character; rename it")
     dates = [name for name, kind in getattr(X, "dtypes", {}).items() if getattr(kind, "kind", "") in "mM"]
     if numbers and dates:
-        raise ValueError(f"column {dates[0]!r} of X holds dates or durations; make it a number, or drop it")
+        raise ValueError(f"column {dates[0]!r} of X holds dates or durations; convert it to a number, or drop it")
 
 
 def check_magnitude(largest: float) -> None:
-    """Raise unless the largest size of the numbers to learn from is one that can be squared.
+    """Raise if values of this size cannot be squared.
 
     >>> check_magnitude(1e300)
     Traceback (most recent call last):
-    ValueError: X has values of size 1e+300, whose squares are beyond all numbers; make them missing, or divide them
+    ValueError: X has values of size 1e+300, whose squares overflow; set them to NaN, or rescale the column
     """
-    if largest > LARGEST:
+    if largest > MAX_MAGNITUDE:
         raise ValueError(
-            f"X has values of size {largest:.3g}, whose squares are beyond all numbers; make them missing, or divide "
-            "them"
+            f"X has values of size {largest:.3g}, whose squares overflow; set them to NaN, or rescale the column"
         )
 
 
 def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the classes, sorted, (k,), and the index of each label, (n,); raise unless labels (n,) can be told apart.
+    """Return the sorted classes (k,) and the class index of each label (n,), or raise.
 
     >>> read_classes(np.array(["b", "a", "b"]))[1]
     array([1, 0, 1])
     """
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; expected (n,), one label a row")
-    if _has_gaps(labels):
-        raise ValueError("y contains NaN, which is no class; drop those rows")
+    if labels.dtype == object:
+        has_nan = any(isinstance(label, float) and label != label for label in labels.tolist())
+    else:
+        has_nan = labels.dtype.kind in "fcmM" and bool((labels != labels).any())
+    if has_nan:
+        raise ValueError("y contains NaN, which is not a class; drop those rows")
     try:
         if labels.dtype == object:
             hash(tuple(labels.tolist()))
         return np.unique(labels, return_inverse=True)
     except TypeError as error:
         kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
-        raise ValueError(f"y has labels of the type {kinds}, which cannot be sorted; make all of them text") from error
-
-
-def _has_gaps(labels: NDArray[Any]) -> bool:
-    if labels.dtype == object:
-        return any(isinstance(label, float) and label != label for label in labels.tolist())
-    return labels.dtype.kind in "fcmM" and bool((labels != labels).any())
+        raise ValueError(
+            f"y has labels of the type {kinds}, which cannot be sorted; convert all of them to strings"
+        ) from error
 
 
 def ignore_overflow() -> AbstractContextManager[object]:
-    """Numpy is silent about infinities: the checks of input add up numbers, and say themselves what is wrong."""
+    """Return a context in which NumPy does not warn of overflow, which the checks of input report themselves."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
 def warn(about: Hashable, message: str, category: type[Warning]) -> None:
-    """Warn of something; within :func:`deduplicate_warnings`, only the first warning about it is kept."""
-    heard = _heard.get()
-    if heard is None:
+    """Give a warning; within :func:`deduplicate_warnings`, only the first one with the same key `about`."""
+    collected = _collected.get()
+    if collected is None:
         warnings.warn(message, category, stacklevel=3)
     else:
-        heard.setdefault(about, (message, category))
+        collected.setdefault(about, (message, category))
 
 
 @contextmanager
 def deduplicate_warnings() -> Iterator[None]:
-    """Gather the warnings of a fit and give each once, at its end; a fit within a fit hands its own on.
+    """Collect the warnings of a fit and give each once, at its end; an inner fit passes its own to the outer one.
 
-    The latest word counts: of what recurs in every fold, what is said of the whole sample. Safe in threads.
+    The latest message counts: for a problem that recurs in every fold, that of the whole sample. Safe in threads.
     """
-    heard: _Heard = {}
-    token = _heard.set(heard)
+    collected: _Warnings = {}
+    token = _collected.set(collected)
     try:
         yield
     finally:
-        _heard.reset(token)
-        outer = _heard.get()
+        _collected.reset(token)
+        outer = _collected.get()
         if outer is not None:
-            outer.update(heard)
+            outer.update(collected)
         else:
-            for message, category in heard.values():
+            for message, category in collected.values():
                 warnings.warn(message, category, stacklevel=4)
 
 
 @contextmanager
 def suppress_own_warnings() -> Iterator[None]:
-    """Keep our own warnings to ourselves: a search tries what does not suit a small class, too. Safe in threads."""
-    token = _heard.set({})
+    """Suppress the warnings of genlabel: a search also tries candidates that do not suit a small class."""
+    token = _collected.set({})
     try:
         yield
     finally:
-        _heard.reset(token)
+        _collected.reset(token)
 
 
 @contextmanager
 def restore_on_error(estimator: object) -> Iterator[None]:
-    """Undo what a failing fit has set: the estimator is fitted as before, or not at all."""
+    """Restore the attributes of an estimator if its fit raises."""
     before = dict(vars(estimator))
     try:
         yield

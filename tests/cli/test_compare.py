@@ -124,7 +124,7 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
             assert row["seconds"] > 0
 
 
-def test_comparison_leaves_its_methods_alone_and_repeats_itself() -> None:
+def test_comparison_is_reproducible_and_leaves_its_methods_unfitted() -> None:
     methods = {"mixup": MixupClassifier().set_params(training__epochs=2), "logistic": LogisticRegression()}
     steps: list[tuple[str, int]] = []
     one = compare(
@@ -149,7 +149,7 @@ class Broken(Certain):
         raise RuntimeError("no idea")
 
 
-def test_a_fit_that_fails_is_told() -> None:
+def test_a_failed_fit_is_reported() -> None:
     methods = {"certain": Certain(), "broken": Broken()}
     with pytest.raises(RuntimeError, match="broken failed on split 0: RuntimeError: no idea"):
         compare(small_table(20, 20), methods, repeats=2)
@@ -317,7 +317,7 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
     )
 
 
-def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stale_records_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     ProgressDisplay("loading").on_run_start(RunPlan(todo=5, cached=3, stale=2))
     said = capsys.readouterr().err.splitlines()
     assert said == [
@@ -333,7 +333,7 @@ def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:
     assert "another run writes 'r.sqlite'; wait until it ends" in result.stderr
 
 
-def test_methods_that_fail_are_told_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_methods_are_reported_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {"certain": Certain(), "broken": Broken()}
     monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
     result = invoke("iris", "--n-splits", "2", "--jobs", "1")
@@ -361,7 +361,7 @@ def test_choices_are_counted() -> None:
 
 
 @pytest.mark.parametrize("width", [50, 60, 80, 120])
-def test_a_narrow_terminal_has_whole_numbers_and_is_told_what_it_lacks(
+def test_a_narrow_terminal_gets_fewer_columns_and_a_line_about_the_others(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -410,7 +410,7 @@ def test_parquet_file(cheap: Path) -> None:
     assert "wine: 178 rows, 13 columns, 3 classes" in result.stdout
 
 
-def test_warnings_are_told_once(here: Path) -> None:
+def test_warnings_are_printed_once(here: Path) -> None:
     table = small_table(30, 5)
     table.X.assign(label=table.y).to_csv("few.csv", index=False)
     result = invoke("few.csv", "--target", "label", *FAST, "--density", "stacked")
@@ -520,7 +520,7 @@ WRONG = {
 }
 
 
-def test_what_is_wrong_is_told_before_the_heavy_imports(people: Path) -> None:
+def test_invalid_input_is_reported_before_the_heavy_imports(people: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
     command = [sys.executable, "-c", LIGHT, *WRONG]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=people.parent, check=True)
@@ -580,7 +580,7 @@ def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path, start_command: Cal
     assert all(text in bar for text in ("loading iris", "7/7", "elapsed", "left"))
 
 
-def test_outputs_that_cannot_be_written_are_told_before_the_work(here: Path) -> None:
+def test_unwritable_outputs_are_reported_before_training(here: Path) -> None:
     (here / "folder.png").mkdir()
     (here / "file").write_text("")
     for option, path in (
@@ -615,7 +615,7 @@ def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPat
     assert re.search(told, result.stderr)
 
 
-def test_the_epochs_of_every_fit_are_heard() -> None:
+def test_the_epochs_of_every_fit_are_reported() -> None:
     heard: dict[tuple[str, int], int] = {}
 
     class EpochCounter(Callback):

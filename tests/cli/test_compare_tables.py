@@ -73,7 +73,7 @@ def test_an_id_in_the_order_of_the_target_is_not_used(here: Path) -> None:
     assert found["features"] == ["a", "b", "c"]
 
 
-def test_rows_that_stand_twice_make_no_winner(here: Path) -> None:
+def test_duplicate_rows_make_no_winner(here: Path) -> None:
     table = frame()
     table.to_csv("once.csv", index=False)
     pd.concat([table, table.sample(frac=0.7, random_state=0)]).sample(frac=1, random_state=1).to_csv(
@@ -85,7 +85,7 @@ def test_rows_that_stand_twice_make_no_winner(here: Path) -> None:
     assert "groups on one side" in twice["splits"]
 
 
-def test_a_price_is_asked_about(here: Path) -> None:
+def test_a_continuous_target_is_refused(here: Path) -> None:
     table = frame()
     table.assign(price=(300 + 50 * table["a"]).astype(int)).to_csv("t.csv", index=False)
     asked = invoke("t.csv", "--target", "price")
@@ -114,7 +114,7 @@ def test_a_class_called_na_stays(here: Path) -> None:
     assert "rows dropped because 'label' is missing: 50" in without["notes"]
 
 
-def test_few_positives_have_scores_that_tell(here: Path) -> None:
+def test_rare_positives_have_informative_scores(here: Path) -> None:
     frame(800, share=0.05, gap=0.3).to_csv("t.csv", index=False)
     result = invoke("t.csv", "--target", "label")
     for title in ("log-loss", "accuracy %", "balanced %", "AUC", "Brier", "calibration"):
@@ -196,7 +196,7 @@ def test_standard_input(here: Path, packed: bool) -> None:
 @pytest.mark.parametrize(
     "words", [["--drop", "aa"], ["--force-include", "aa"], ["--groups", "aa"], ["--time", "aa"], ["--target", "aa"]]
 )
-def test_a_misspelt_column_is_told_the_near_one(here: Path, words: list[str]) -> None:
+def test_a_misspelled_column_gets_a_suggestion(here: Path, words: list[str]) -> None:
     frame().to_csv("t.csv", index=False)
     result = invoke("t.csv", "--target", "label", *words)
     assert result.exit_code == 2
@@ -204,7 +204,7 @@ def test_a_misspelt_column_is_told_the_near_one(here: Path, words: list[str]) ->
     assert "did you mean 'a'? Its columns are 'a', 'b', 'c', 'label'" in result.stderr
 
 
-def test_a_picture_that_cannot_be_written_is_told_before_training(here: Path) -> None:
+def test_an_unwritable_figure_is_reported_before_training(here: Path) -> None:
     frame().to_csv("t.csv", index=False)
     (here / "compare-t.png").mkdir()
     result = invoke("t.csv", "--target", "label")
@@ -213,7 +213,7 @@ def test_a_picture_that_cannot_be_written_is_told_before_training(here: Path) ->
     assert "fits" not in result.stderr
 
 
-def test_a_traceback_is_for_those_who_ask(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_traceback_needs_the_debug_option(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame().to_csv("t.csv", index=False)
 
     def fail(*_: Any, **__: Any) -> None:
@@ -239,7 +239,7 @@ def test_hostile_names_are_names(here: Path, name: str) -> None:
     assert (here / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_resumes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame().to_csv("t.csv", index=False)
     fitted: list[int] = []
     whole = DecisionTreeClassifier.fit
@@ -260,7 +260,7 @@ def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "fits on record: 45; to do: 15" in second.stderr
 
 
-def test_output_survives_a_terminal_of_letters_without_marks(here: Path, start_command: Callable[..., Any]) -> None:
+def test_output_survives_an_ascii_terminal(here: Path, start_command: Callable[..., Any]) -> None:
     table = frame(80)
     table.columns = ["größe", "b", "c", "label"]
     table["größe"] = "$" + table["größe"].abs().astype(str)

@@ -24,7 +24,7 @@ def rows(n: int = 60) -> pd.DataFrame:
             "key": rng.permutation(n) + 1,
             "a": (3 * y + rng.normal(size=n)).round(3),
             "b": rng.normal(size=n).round(3),
-            "colour": rng.choice(["red", "blue"], n),
+            "color": rng.choice(["red", "blue"], n),
             "kind": np.array(["low", "mid", "top"])[y],
         }
     )
@@ -50,12 +50,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return folder, json.loads(result.stdout)
 
 
-def test_it_is_the_diagnosis_of_the_library_without_leaks_and_with_copies_together(
+def test_it_is_the_library_diagnosis_without_leaks_and_with_duplicates_grouped(
     told: tuple[Path, dict[str, Any]],
 ) -> None:
     folder, found = told
     table = pd.read_csv(folder / "t.csv")[1:]
-    X = pd.get_dummies(table[["a", "b", "colour"]], dtype=float)
+    X = pd.get_dummies(table[["a", "b", "color"]], dtype=float)
     groups = [*range(30), 29, *range(30, 59)]  # row 31 of the file is a copy of row 30
     expected = diagnose(X.to_numpy(), table["kind"].to_numpy(), groups=groups, cv=2, random_state=3)
     assert found["diagnosis"]["verdict"] == expected.to_dict()["verdict"]
@@ -82,7 +82,7 @@ def test_rows_are_those_of_the_file(told: tuple[Path, dict[str, Any]]) -> None:
     assert blends["row_1"].max() == 60
 
 
-def test_it_is_printed_with_leaks_beside_the_verdict(tmp_path: Path) -> None:
+def test_leaks_are_printed_below_the_verdict(tmp_path: Path) -> None:
     table = rows()
     table["kind"] = np.random.default_rng(1).permutation(table["kind"])  # nothing to be learned: it ends early
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -91,12 +91,12 @@ def test_it_is_printed_with_leaks_beside_the_verdict(tmp_path: Path) -> None:
     verdict, leak = result.stdout.splitlines()[2:4]
     assert verdict == "The stacked density cannot be trusted here, so mixing was not tried."
     assert leak.startswith("  in the table: left out column 'key'")
-    assert "columns of text, a feature for each value (1): colour (2 values)" in result.stdout
+    assert "columns of text, a feature for each value (1): color (2 values)" in result.stdout
     timely = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT, "--time", "key")
     assert "note: the folds of a diagnosis ignore time" in timely.stdout
 
 
-def test_what_is_wrong_is_told_before_the_work(tmp_path: Path) -> None:
+def test_invalid_input_is_reported_before_loading(tmp_path: Path) -> None:
     rows().to_csv(tmp_path / "t.csv", index=False)
     for words, message in (
         (("--target", "kindd"), "did you mean 'kind'?"),

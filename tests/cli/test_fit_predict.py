@@ -206,7 +206,7 @@ def test_rows_of_a_file_that_numbers_them_otherwise_keep_their_predictions(kept:
     assert found[0] == found[1]
 
 
-def test_what_is_new_is_told_once_with_a_count(kept: tuple[Path, Any]) -> None:
+def test_new_values_are_reported_once_with_a_count(kept: tuple[Path, Any]) -> None:
     folder, _ = kept
     frame = raw(30, seed=8)
     frame.loc[[0, 1], "town"] = ["Rome", "Bari"]
@@ -241,7 +241,7 @@ def test_scores_are_those_of_scikit_learn(kept: tuple[Path, Any]) -> None:
     assert "accuracy" not in without.stderr
 
 
-def test_refusals_of_predict_say_the_way_out(kept: tuple[Path, Any], tmp_path: Path) -> None:
+def test_errors_of_predict_say_what_helps(kept: tuple[Path, Any], tmp_path: Path) -> None:
     folder, _ = kept
     model, data = str(folder / "m"), str(folder / "d.csv")
     misspelt = str(write(raw().rename(columns={"town": "Twon"}), tmp_path / "t.csv"))
@@ -268,7 +268,7 @@ def test_refusals_of_predict_say_the_way_out(kept: tuple[Path, Any], tmp_path: P
     assert "is damaged" in told("predict", str(damaged), data)
 
 
-def test_a_folder_is_replaced_only_if_it_is_a_model_and_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_only_if_it_is_a_model_and_forced(tmp_path: Path) -> None:
     data, folder = str(write(raw(), tmp_path / "d.csv")), tmp_path / "m"
     folder.mkdir()
     (folder / "diary.txt").write_text("mine")
@@ -287,7 +287,7 @@ def test_a_folder_is_replaced_only_if_it_is_a_model_and_that_is_asked_for(tmp_pa
     assert not (tmp_path / "other").exists()
 
 
-def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Path) -> None:
+def test_fit_prints_table_holdout_scores_and_choices(tmp_path: Path) -> None:
     data, folder = str(write(raw(), tmp_path / "d.csv")), tmp_path / "m"
     result = done("fit", data, "--target", "paid", "-o", str(folder), *QUICK)
     assert result.stderr.startswith(f"loading {data} ...\nfirst fit ...\n")
@@ -305,7 +305,7 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     assert plain["intervals"] is True
 
 
-def test_what_one_class_of_held_out_rows_cannot_tell_is_not_told(tmp_path: Path) -> None:
+def test_undefined_scores_of_one_held_out_class_are_omitted(tmp_path: Path) -> None:
     frame, y = cut(60)
     y[-12:] = 1
     frame.assign(day=np.arange(60), y=y).to_csv(tmp_path / "d.csv", index=False)
@@ -371,7 +371,7 @@ KINDS = [categories, gaps, few_positives, many_classes, fifty_rows, one_sample, 
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "semicolons"], ids=lambda kind: getattr(kind, "__name__", kind))
-def test_awkward_tables_go_all_the_way(tmp_path: Path, kind: Any) -> None:
+def test_awkward_tables_are_fitted_and_predicted(tmp_path: Path, kind: Any) -> None:
     frame = fifty_rows() if kind == "semicolons" else kind()
     path = tmp_path / "d.csv"
     if kind == "semicolons":
@@ -418,7 +418,7 @@ def test_the_folds_of_the_search_keep_groups_on_one_side() -> None:
     assert apart.held_out.cases < mixed.held_out.cases == mixed.held_out.rows
 
 
-def test_what_is_held_out_is_later_or_of_other_groups_and_never_a_rare_class() -> None:
+def test_held_out_rows_are_later_or_of_other_groups_and_never_of_a_rare_class() -> None:
     frame, y = cut(60)
     y[:2] = 5
     table = Table("t", frame, pd.Series(y))

@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a table of which nothing can be learned: a diagnosis ends early. A copy and an id are in it."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)).round(3), columns=["key", "a", "b"])
-    table["colour"], table["kind"] = rng.choice(["red", "blue"], 60), rng.permutation(["low", "mid's", "top"] * 20)
+    table["color"], table["kind"] = rng.choice(["red", "blue"], 60), rng.permutation(["low", "mid's", "top"] * 20)
     table = pd.concat([table, table[:1]])
     table["key"] = np.arange(len(table)) + 1
     table.to_csv(tmp_path / "my table.csv", index=False)
@@ -69,9 +69,7 @@ def test_diagnose_writes_a_page(here: Path) -> None:
 @pytest.mark.parametrize(
     "path, message", [("page.txt", "end it in .html or .htm"), ("my table.csv/p.html", "cannot be written")]
 )
-def test_a_page_that_cannot_be_written_is_told_before_the_work(
-    here: Path, command: str, path: str, message: str
-) -> None:
+def test_an_unwritable_report_is_reported_before_training(here: Path, command: str, path: str, message: str) -> None:
     result = invoke(command, "my table.csv", "--target", "kind", "--report", path)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -79,7 +77,7 @@ def test_a_page_that_cannot_be_written_is_told_before_the_work(
 
 
 @pytest.mark.parametrize("command", ["compare", "diagnose"])
-def test_the_table_is_not_written_over(here: Path, command: str) -> None:
+def test_the_table_is_not_overwritten(here: Path, command: str) -> None:
     table = pd.read_csv("my table.csv")
     table.to_json("t.json", orient="records")
     (here / "frames").mkdir()

@@ -1,4 +1,4 @@
-"""What every class density must show, over one list of instances."""
+"""Contract of the class densities, over one list of instances."""
 
 import pickle
 import warnings
@@ -15,6 +15,7 @@ from scipy.integrate import trapezoid
 from sklearn.base import clone
 from torch.distributions import Independent, Laplace
 
+from genlabel._registry import DENSITIES as REGISTERED
 from genlabel.densities import (
     ClassDensity,
     DensityWarning,
@@ -109,6 +110,12 @@ def fitted_once(number: int) -> ClassDensity:
 def fit_sample(density: ClassDensity) -> ClassDensity:
     """It is fitted to the sample once for all tests, which must leave it as it is."""
     return fitted_once(next(number for number, one in enumerate(DENSITIES) if one is density))
+
+
+def test_every_registered_density_has_an_instance_here() -> None:
+    tested = {type(density) for density in DENSITIES} | {FlowDensity}  # flows are tested where zuko is installed
+    assert set(REGISTERED.classes().values()) <= tested
+    assert type(REGISTERED.create("kernel")) is KernelDensity
 
 
 @every
@@ -233,7 +240,7 @@ def test_clone_pickle_and_refit_give_the_same(density: ClassDensity) -> None:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a writer needs no pickle for it: arrays, numbers and texts, in (named) tuples, lists and dicts."""
+    """Return whether a value consists of arrays, numbers and strings in (named) tuples, lists and dicts."""
     if isinstance(value, ClassDensity):
         return all(map(is_plain, fitted_state(value).values()))
     if isinstance(value, dict):
@@ -246,7 +253,7 @@ def is_plain(value: Any) -> bool:
 
 
 def fitted_state(density: ClassDensity) -> dict[str, Any]:
-    """What `fit` and later calls have set."""
+    """Return the attributes that `fit` and later calls have set."""
     state = {name: value for name, value in vars(density).items() if name not in density.get_params(deep=False)}
     if isinstance(density, FixedDensity | LaplaceDensity):
         del state["models_"]  # objects of the user's: distributions that are given, or made by a density of one method

@@ -1,4 +1,4 @@
-"""Tables: what comes in, what is refused and how, and that their preparation learns from training rows only."""
+"""Named tables and files: accepted and rejected input, and preprocessing fitted on training rows only."""
 
 import datetime
 import decimal
@@ -40,7 +40,7 @@ def mixed_frame() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
-def test_embedded_sets_equal_scikit_learns(name: str) -> None:
+def test_embedded_datasets_equal_scikit_learn(name: str) -> None:
     table = load_table(name)
     X, y = getattr(embedded, f"load_{name}")(return_X_y=True)
     np.testing.assert_array_equal(table.X.to_numpy(), X)
@@ -50,7 +50,7 @@ def test_embedded_sets_equal_scikit_learns(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)
-def test_synthetic_sets_by_name(name: str) -> None:
+def test_synthetic_datasets_by_name(name: str) -> None:
     table = load_table(name, random_state=3)
     X, y = SYNTHETIC[name](random_state=3)
     np.testing.assert_array_equal(table.X.to_numpy(), X)
@@ -71,7 +71,7 @@ def test_text_file_round_trip(tmp_path: Path, suffix: str) -> None:
     assert [(column.name, column.kind) for column in table.columns] == [("a", "number"), ("b", "text")]
 
 
-def test_semicolons_may_come_with_decimal_commas(tmp_path: Path) -> None:
+def test_semicolons_allow_decimal_commas(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.5, -2.25, 3e-7], "b": [1, 2, 3], "y": list("pqp")})
     frame.to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
     pd.testing.assert_frame_equal(load_table(tmp_path / "t.csv", "y").X, frame[["a", "b"]])
@@ -79,7 +79,7 @@ def test_semicolons_may_come_with_decimal_commas(tmp_path: Path) -> None:
     assert load_table(tabs, "y").X.to_numpy().tolist() == [[1.5, 2.0], [2.5, 3.0]]
 
 
-def test_texts_among_numbers_count_as_missing_and_identifiers_are_left_out(tmp_path: Path) -> None:
+def test_strings_among_numbers_are_missing_and_identifiers_are_dropped(tmp_path: Path) -> None:
     n = 60
     numbers = ["?" if i == 7 else f"{i / 4}" for i in range(n)]
     frame = pd.DataFrame({"a": numbers, "uuid": [f"u{i:04}x" for i in range(n)], "y": ["p", "q"] * 30})
@@ -94,12 +94,12 @@ def test_texts_among_numbers_count_as_missing_and_identifiers_are_left_out(tmp_p
     ]
 
 
-def test_names_may_be_written_with_either_dash() -> None:
+def test_names_accept_dash_and_underscore() -> None:
     assert load_table("two_circle").name == "two-circle"
     assert load_table("Breast-Cancer").name == "breast_cancer"
 
 
-def test_semicolons_are_recognised(tmp_path: Path) -> None:
+def test_semicolons_are_recognized(tmp_path: Path) -> None:
     table = load_table(write(tmp_path / "t.csv", "a;b;y\n1;2;p\n3;4;q\n"), "y")
     assert table.X.to_numpy().tolist() == [[1, 2], [3, 4]]
 
@@ -121,7 +121,7 @@ def test_parquet_round_trip(tmp_path: Path, suffix: str) -> None:
     ]
 
 
-def test_notes_tell_what_was_left_out(tmp_path: Path) -> None:
+def test_notes_list_changes(tmp_path: Path) -> None:
     mixed_frame().assign(wild=[1.0, -np.inf, 2.0, np.inf] * 5).to_csv(tmp_path / "t.csv")
     table = load_table(tmp_path / "t.csv", "label")
     assert table.notes == [
@@ -145,7 +145,7 @@ def test_notes_tell_what_was_left_out(tmp_path: Path) -> None:
         (["7", "9", "7"], [7, 9, 7]),
     ],
 )
-def test_labels_become_whole_numbers_or_text(tmp_path: Path, values: list[str], labels: list[object]) -> None:
+def test_labels_become_integers_or_strings(tmp_path: Path, values: list[str], labels: list[object]) -> None:
     rows = "\n".join(f"{i},{value}" for i, value in enumerate(values))
     assert load_table(write(tmp_path / "t.csv", f"a,y\n{rows}\n"), "y").y.tolist() == labels
 
@@ -295,7 +295,7 @@ def test_columns_without_values_are_left_out_with_a_note(tmp_path: Path) -> None
     assert table.notes == ["left out column 'b': it has no values"]
 
 
-def test_a_source_is_found_by_its_header_alone(tmp_path: Path) -> None:
+def test_find_source_reads_only_the_header(tmp_path: Path) -> None:
     csv = write(tmp_path / "t.csv", "a;b b;label\n1;2;x\nnot;enough\nand;too;many;fields\n")
     assert find_source(csv, "b b") == ("t", "b b")
     near = r"target='Label' is no column of .*; did you mean 'label'\? Its columns are 'a', 'b b', 'label'$"

@@ -1,4 +1,4 @@
-"""Texts that are numbers, dates and identifiers; what is made of a column is the same for another file."""
+"""Strings that are numbers, dates and identifiers; a column converts in the same way in another file."""
 
 import datetime
 import json
@@ -25,17 +25,17 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("way", WRITTEN)
-def test_amounts_are_the_numbers_that_were_written(way: str) -> None:
-    np.testing.assert_allclose(parse_numbers(pd.Series(WRITTEN[way])), VALUES, rtol=1e-12)
+@pytest.mark.parametrize("variant", WRITTEN)
+def test_amounts_are_parsed(variant: str) -> None:
+    np.testing.assert_allclose(parse_numbers(pd.Series(WRITTEN[variant])), VALUES, rtol=1e-12)
 
 
-@pytest.mark.parametrize("way", [way for way in WRITTEN if way != "plain"])
-def test_a_column_of_amounts_is_numbers_and_that_is_told(way: str) -> None:
+@pytest.mark.parametrize("variant", [variant for variant in WRITTEN if variant != "plain"])
+def test_a_column_of_amounts_is_noted(variant: str) -> None:
     notes: list[str] = []
-    frame = pd.DataFrame({"price": WRITTEN[way]})
+    frame = pd.DataFrame({"price": WRITTEN[variant]})
     plan = plan_columns(frame, notes=notes)
-    assert plan == [ColumnSpec("price", "amount", ("price",), format="," if way == "european" else ".")]
+    assert plan == [ColumnSpec("price", "amount", ("price",), format="," if variant == "european" else ".")]
     np.testing.assert_allclose(convert_columns(frame, plan)["price"], VALUES, rtol=1e-12)
     alone = [convert_columns(frame[i : i + 1], plan)["price"].item() for i in range(len(frame))]
     assert alone == convert_columns(frame, plan)["price"].tolist()
@@ -43,7 +43,7 @@ def test_a_column_of_amounts_is_numbers_and_that_is_told(way: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["red", "10-20", "1,2,3", "5 kg", "1.2.3", "", "12%5", "$", "192.168.0.1"])
-def test_other_texts_are_no_amounts(text: str) -> None:
+def test_other_strings_are_not_amounts(text: str) -> None:
     assert parse_numbers(pd.Series([text])).isna().all()
 
 
@@ -112,7 +112,7 @@ def test_durations_and_times_of_day_are_days() -> None:
     assert X["clock"].tolist()[:2] == [0.25, 0.5]
 
 
-def test_a_name_that_is_taken_is_not_taken_twice() -> None:
+def test_feature_names_are_unique() -> None:
     frame = pd.DataFrame({"t": ["2024-01-01", "2024-03-05"], "t (day)": [1.5, 2.5]})
     X = convert_columns(frame, plan_columns(frame))
     assert X["t (day)"].tolist() == [1.5, 2.5]
@@ -120,10 +120,10 @@ def test_a_name_that_is_taken_is_not_taken_twice() -> None:
     assert np.diff(X["t (day)'"]).tolist() == [64.0]
 
 
-def test_a_plan_is_plain_and_reads_another_file_alike() -> None:
+def test_column_specs_are_plain_and_convert_another_file() -> None:
     frame = pd.DataFrame({"price": WRITTEN["dollars"], "t": DAYS[:50].dt.strftime("%m/%d/%Y"), "c": ["u", "v"] * 25})
-    kept = json.loads(json.dumps([asdict(column) for column in plan_columns(frame)]))
-    plan = [ColumnSpec(**{**column, "features": tuple(column["features"])}) for column in kept]
+    saved = json.loads(json.dumps([asdict(column) for column in plan_columns(frame)]))
+    plan = [ColumnSpec(**{**column, "features": tuple(column["features"])}) for column in saved]
     assert plan == plan_columns(frame)
     notes: list[str] = []
     X = convert_columns(pd.DataFrame({"c": ["w"], "t": ["02/01/2024"], "price": ["n. a."]}), plan, notes)
@@ -133,7 +133,7 @@ def test_a_plan_is_plain_and_reads_another_file_alike() -> None:
     assert notes == ["values of 'price' that are no numbers and count as missing: 1 ('n. a.')"]
 
 
-def test_texts_where_a_typed_file_had_dates_and_durations_are_read_or_told() -> None:
+def test_strings_in_the_place_of_typed_dates_and_durations() -> None:
     typed = pd.DataFrame(
         {"day": pd.date_range("2024-05-30", periods=3), "span": pd.to_timedelta([1, 2, 3], "D"), "of": [1.5, 2.5, 3.5]}
     )
@@ -142,10 +142,10 @@ def test_texts_where_a_typed_file_had_dates_and_durations_are_read_or_told() -> 
         {"day": ["2024-05-31", "junk", None], "span": ["2 days", "junk", None], "of": ["2", "junk", ""]}
     )
     notes: list[str] = []
-    found = convert_columns(texts, plan, notes)
-    assert found["day (day)"].tolist()[0] == convert_columns(typed, plan)["day (day)"].tolist()[1]
-    assert found["span"].tolist()[0] == 2.0
-    assert found.iloc[1:].isna().all().all()
+    result = convert_columns(texts, plan, notes)
+    assert result["day (day)"].tolist()[0] == convert_columns(typed, plan)["day (day)"].tolist()[1]
+    assert result["span"].tolist()[0] == 2.0
+    assert result.iloc[1:].isna().all().all()
     assert [note.split(" that are no ")[0] for note in notes] == [
         "values of 'day'",
         "values of 'span'",
@@ -153,8 +153,8 @@ def test_texts_where_a_typed_file_had_dates_and_durations_are_read_or_told() -> 
     ]
 
 
-def test_columns_that_are_kept_on_purpose() -> None:
+def test_force_include_keeps_columns() -> None:
     frame = pd.DataFrame({"code": [f"u{i}" for i in range(60)], "one": ["same"] * 60, "none": [None] * 60})
     assert [column.features for column in plan_columns(frame)] == [(), (), ()]
-    kept = plan_columns(frame, force_include=["code", "one", "none"])
-    assert [column.features for column in kept] == [("code",), ("one",), ()]
+    saved = plan_columns(frame, force_include=["code", "one", "none"])
+    assert [column.features for column in saved] == [("code",), ("one",), ()]

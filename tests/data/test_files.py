@@ -1,4 +1,4 @@
-"""Files of every usual kind give the same table, and what is unusual about one is told."""
+"""Files of every usual format give the same table, and notes say what is unusual."""
 
 import gzip
 import json
@@ -27,8 +27,8 @@ def test_text_of_any_separator_and_encoding(tmp_path: Path, encoding: str, separ
     notes: list[str] = []
     pd.testing.assert_frame_equal(read_frame(path, "y", notes), FRAME)
     assert read_columns(path) == list(FRAME.columns)
-    told = [SEPARATORS[separator], "" if encoding.startswith("utf-8") else f"encoding {encoding}"]
-    shown = ", ".join(text for text in told if text)
+    messages = [SEPARATORS[separator], "" if encoding.startswith("utf-8") else f"encoding {encoding}"]
+    shown = ", ".join(text for text in messages if text)
     assert notes == ([f"the file was read with {shown}"] if shown else [])
     assert table_name(path) == "t"
 
@@ -47,9 +47,9 @@ def test_text_of_any_separator_and_encoding(tmp_path: Path, encoding: str, separ
         ("a,b;c\n1,2;3\n", ",", "."),
     ],
 )
-def test_what_stands_between_values_and_within_numbers(text: str, separator: str, decimal: str) -> None:
-    found = sniff_csv_dialect(text.encode())
-    assert (found.separator, found.decimal) == (separator, decimal)
+def test_separator_and_decimal_mark(text: str, separator: str, decimal: str) -> None:
+    result = sniff_csv_dialect(text.encode())
+    assert (result.separator, result.decimal) == (separator, decimal)
 
 
 def write_json(frame: pd.DataFrame, path: Path, lines: bool) -> None:
@@ -82,7 +82,7 @@ def test_other_formats_give_the_same_table(tmp_path: Path, suffix: str, named: b
     assert read_columns(path) == list(FRAME.columns)
 
 
-def test_the_first_sheet_is_read_and_a_class_named_na_stays(tmp_path: Path) -> None:
+def test_the_first_excel_sheet_is_read_and_a_class_may_be_na(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame({"a": [1, 2, 3, 4], "b": ["NA", "u", "v", "u"], "y": ["NA", "p", "NA", "p"]})
     with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
@@ -94,7 +94,7 @@ def test_the_first_sheet_is_read_and_a_class_named_na_stays(tmp_path: Path) -> N
     assert table.notes[0] == "the first of 2 sheets was read, 'first'"
 
 
-def test_nested_json_is_text(tmp_path: Path) -> None:
+def test_nested_json_becomes_strings(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"a": [1, 2], "y": "p"}\n\n{"a": {"b": 1}, "y": "q"}\n')
     assert read_frame(tmp_path / "t.jsonl")["a"].tolist() == ["[1, 2]", '{"b": 1}']
 
@@ -124,7 +124,7 @@ def test_which_labels_are_missing(
     )
 
 
-def test_values_that_count_as_missing_do_so_in_every_column(tmp_path: Path) -> None:
+def test_na_values_apply_to_every_column(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("n,t,y\n-999,red,p\n1.5,?,q\n-999.0,blue,p\n2.5,?,q\n")
     table = read_table(path, "y", na_values=["-999", "?"])
@@ -136,7 +136,7 @@ def test_values_that_count_as_missing_do_so_in_every_column(tmp_path: Path) -> N
     ["a, town ,y \n1.5, Ulm ,p \n2.5,Ulm, q\n", 'a, "town", "y"\n1.5, "Ulm", "p"\n2.5, "Ulm ", "q"\n'],
     ids=["plain", "quoted"],
 )
-def test_spaces_around_values_and_names_do_not_count(tmp_path: Path, text: str) -> None:
+def test_surrounding_spaces_are_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     table = read_table(tmp_path / "t.csv", "y", force_include=["town"])
     assert read_columns(tmp_path / "t.csv") == ["a", "town", "y"]
@@ -156,13 +156,13 @@ def test_spaces_around_values_and_names_do_not_count(tmp_path: Path, text: str) 
     ],
     ids=["empty", "blank", "ragged"],
 )
-def test_texts_that_are_no_table(tmp_path: Path, text: str, message: str) -> None:
+def test_text_files_without_a_table(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "t.csv", "y")
 
 
-def test_a_file_without_names_is_told_so(tmp_path: Path) -> None:
+def test_a_file_without_column_names_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("5.1,3.5,0\n4.9,3.0,1\n")
     with pytest.raises(ValueError, match=r"target='y' is no column of .*; its first line holds numbers, and must hold"):
         read_table(tmp_path / "t.csv", "y")
@@ -179,25 +179,25 @@ def test_a_file_without_names_is_told_so(tmp_path: Path) -> None:
         ("drop", ["y"], "drop='y' is the target"),
     ],
 )
-def test_columns_that_are_not_there(tmp_path: Path, option: str, given: Any, message: str) -> None:
+def test_unknown_columns_are_errors(tmp_path: Path, option: str, given: Any, message: str) -> None:
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "t.csv", "y", **{option: given})
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".feather"])
-def test_lists_and_objects_in_a_column_are_text(ending: str, tmp_path: Path) -> None:
+def test_lists_and_objects_become_json_strings(ending: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"l": [[1, 2], [], None], "o": [{"a": 1.5}, {"a": None}, {"a": 2.0}], "n": [1, 2, 3]})
     getattr(frame, f"to_{ending[1:]}")(tmp_path / f"t{ending}")
-    found = read_frame(tmp_path / f"t{ending}")
-    assert found["l"].tolist()[:2] == ["[1, 2]", "[]"]
-    assert found["l"].isna().tolist() == [False, False, True]
-    assert found["o"].tolist() == ['{"a": 1.5}', '{"a": null}', '{"a": 2.0}']
-    assert found["n"].tolist() == [1, 2, 3]
+    result = read_frame(tmp_path / f"t{ending}")
+    assert result["l"].tolist()[:2] == ["[1, 2]", "[]"]
+    assert result["l"].isna().tolist() == [False, False, True]
+    assert result["o"].tolist() == ['{"a": 1.5}', '{"a": null}', '{"a": 2.0}']
+    assert result["n"].tolist() == [1, 2, 3]
 
 
-def test_a_feather_file_that_points_beyond_its_memory_is_refused(tmp_path: Path) -> None:
+def test_a_feather_file_with_offsets_beyond_its_memory_is_an_error(tmp_path: Path) -> None:
     """Arrow takes the places of texts from the file; one that is far away would be read all the same."""
     pytest.importorskip("pyarrow")
     path = tmp_path / "t.feather"

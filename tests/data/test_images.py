@@ -1,4 +1,4 @@
-"""Images from files: what was written is read back, and what is broken is named."""
+"""Image files and folders: round trips, and errors that name what is broken."""
 
 import gzip
 from pathlib import Path
@@ -170,7 +170,7 @@ def test_a_folder_of_classes_alone_gives_one_in_five_for_the_test(tmp_path: Path
     assert together == {pixels.tobytes() for pixels in x}
 
 
-def test_hidden_files_are_no_pictures(tmp_path: Path) -> None:
+def test_hidden_files_are_ignored(tmp_path: Path) -> None:
     write_folder(tmp_path, X, Y)
     whole = load_images(tmp_path)
     (tmp_path / "class 0" / "._0.png").write_bytes(b"what macOS writes beside a file")
@@ -179,17 +179,17 @@ def test_hidden_files_are_no_pictures(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_images(tmp_path).x_train, whole.x_train)
 
 
-def test_grey_pictures_among_colour_ones_have_three_channels(tmp_path: Path) -> None:
+def test_gray_images_among_color_images_have_three_channels(tmp_path: Path) -> None:
     write_folder(tmp_path, X, Y)
     write_picture(tmp_path / "class 0" / "00.png", X[0, :1])
     images = load_images(tmp_path)
-    grey = np.repeat(X[0, :1], 3, axis=0)
+    gray = np.repeat(X[0, :1], 3, axis=0)
     every = np.concatenate([images.x_train, images.x_test])
     assert every.shape == (12, 3, 32, 32)
-    assert any(np.array_equal(pixels, grey) for pixels in every)
+    assert any(np.array_equal(pixels, gray) for pixels in every)
 
 
-def test_pictures_of_several_sizes_need_a_size(tmp_path: Path) -> None:
+def test_images_of_several_sizes_need_a_size(tmp_path: Path) -> None:
     write_folder(tmp_path, X, Y)
     write_picture(tmp_path / "class 2" / "wide.png", np.full((3, 20, 50), 77, np.uint8))
     with pytest.raises(ValueError, match=r"wide.png' is 50 x 20; give size="):
@@ -251,10 +251,10 @@ def test_any_binary_cifar_files_are_read_back(
 def test_each_class_is_held_out_by_its_share_and_keeps_a_row(y: list[int], share: float, seed: int) -> None:
     labels = np.array(y)
     count = int(share * (len(y) - len(set(y))))
-    kept, held = hold_out(labels, count, seed)
-    assert sorted([*kept, *held]) == list(range(len(y)))
+    saved, held = hold_out(labels, count, seed)
+    assert sorted([*saved, *held]) == list(range(len(y)))
     assert len(held) == count
-    assert set(labels[kept]) == set(y)
+    assert set(labels[saved]) == set(y)
     if count <= len(y) / 2:
         for label in set(y):
             exact = count * float(np.mean(labels == label))
@@ -391,13 +391,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_what_is_broken_is_named(tmp_path: Path, kind: str) -> None:
+def test_broken_files_are_named(tmp_path: Path, kind: str) -> None:
     write, message = BROKEN[kind]
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         load_images(write(tmp_path))
 
 
-def test_a_packed_file_that_is_cut_is_named(tmp_path: Path) -> None:
+def test_a_truncated_gzip_file_is_an_error(tmp_path: Path) -> None:
     write_idx(tmp_path / "mnist", X[:, 0], Y, packed=True)
     path = tmp_path / "mnist" / f"{IMAGES}.gz"
     path.write_bytes(path.read_bytes()[:-20])
@@ -406,7 +406,7 @@ def test_a_packed_file_that_is_cut_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10", "cifar100", "tinyimagenet"])
-def test_a_set_that_is_not_there_is_asked_for_with_its_places(tmp_path: Path, name: str) -> None:
+def test_a_missing_dataset_names_the_searched_paths(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileNotFoundError, match=rf"{name} is not in .*looked for .*GENLABEL_DATA_HOME"):
         load_images(name, tmp_path)
 
@@ -418,18 +418,18 @@ def test_the_pickled_cifar_is_not_read(tmp_path: Path) -> None:
         load_images("cifar10", tmp_path)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(FileNotFoundError, match="no file or folder 'cifra10'; name one of 'mnist'"):
         load_images("cifra10")
 
 
 @pytest.mark.parametrize("source", ["digits", "file"])
-def test_a_size_is_for_pictures(tmp_path: Path, source: str) -> None:
+def test_size_is_for_image_folders(tmp_path: Path, source: str) -> None:
     write_npz(tmp_path / "a.npz", X, Y)
     with pytest.raises(ValueError, match="size=16"):
         load_images(source if source == "digits" else tmp_path / "a.npz", size=16)
 
 
-def test_so_many_cannot_be_held_out() -> None:
+def test_each_class_keeps_an_image() -> None:
     with pytest.raises(ValueError, match="3 images of 4 cannot be held out: each of 2 classes keeps one"):
         hold_out(np.array([0, 0, 1, 1]), 3)

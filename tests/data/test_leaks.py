@@ -1,4 +1,4 @@
-"""Leaks: each is found in a table made with it, not in the same table without it, and told with the way out."""
+"""Leaks: each is found in a table made with it and not without it, with a note that says what to do."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from genlabel.data.datasets.catalog import EMBEDDED
 from genlabel.data.tables import Table, drop_leaks, find_leaks, group_duplicates, make_splits, read_table
 
 
-def honest(n: int = 200, seed: int = 0) -> Table:
+def leak_free(n: int = 200, seed: int = 0) -> Table:
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     X = rng.normal(size=(n, 3)) + 0.8 * y[:, None]
@@ -20,16 +20,16 @@ def honest(n: int = 200, seed: int = 0) -> Table:
 
 
 def with_column(name: str, values: object, table: Table | None = None) -> Table:
-    table = honest() if table is None else table
+    table = leak_free() if table is None else table
     return Table("t", table.X.assign(**{name: values}), table.y)
 
 
 N = 200
 RNG = np.random.default_rng(1)
-ORDER = np.argsort(honest().y.to_numpy(), kind="stable")
+ORDER = np.argsort(leak_free().y.to_numpy(), kind="stable")
 RANK = np.empty(N, dtype=int)
 RANK[ORDER] = np.arange(1, N + 1)
-Y = honest().y.to_numpy()
+Y = leak_free().y.to_numpy()
 LEAKS = {
     "ids in the order of rows": ("patient", np.arange(1, N + 1), "row numbers"),
     "ids with gaps in the order of rows": ("nr", np.cumsum(RNG.integers(1, 50, N)), "row numbers"),
@@ -54,30 +54,30 @@ LEAKS = {
 def test_leaks_are_dropped_unless_they_are_included(case: str) -> None:
     name, values, why = LEAKS[case]
     table = with_column(name, values)
-    guarded = drop_leaks(table)
-    assert guarded.X.columns.tolist() == honest().X.columns.tolist()
-    (note,) = guarded.notes
+    clean = drop_leaks(table)
+    assert clean.X.columns.tolist() == leak_free().X.columns.tolist()
+    (note,) = clean.notes
     assert note.startswith(f"left out column {name!r}: it")
     assert why in note
     assert note.endswith(f"(--force-include {name!r} uses it)")
-    kept = drop_leaks(table, force_include=[name])
-    assert kept.X.columns.tolist() == table.X.columns.tolist()
-    assert kept.notes[0].startswith(f"kept column {name!r}, as requested: ")
+    saved = drop_leaks(table, force_include=[name])
+    assert saved.X.columns.tolist() == table.X.columns.tolist()
+    assert saved.notes[0].startswith(f"kept column {name!r}, as requested: ")
 
 
 def test_column_names_may_be_integers() -> None:
     X = with_column("patient", np.arange(N)).X
-    guarded = drop_leaks(Table("t", X.set_axis(range(6), axis=1), pd.Series(Y)))
-    assert guarded.X.columns.tolist() == [0, 1, 2, 3, 4]
+    clean = drop_leaks(Table("t", X.set_axis(range(6), axis=1), pd.Series(Y)))
+    assert clean.X.columns.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_table_without_leaks_is_unchanged() -> None:
     for seed in range(5):
-        table = honest(seed=seed)
-        guarded = drop_leaks(table)
-        assert guarded.notes == []
-        assert guarded.groups is None
-        pd.testing.assert_frame_equal(guarded.X, table.X)
+        table = leak_free(seed=seed)
+        clean = drop_leaks(table)
+        assert clean.notes == []
+        assert clean.groups is None
+        pd.testing.assert_frame_equal(clean.X, table.X)
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
@@ -105,7 +105,7 @@ def test_among_few_rows_a_quantity_is_no_leak_but_a_code_is() -> None:
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e300])
 def test_the_unit_of_a_column_does_not_matter(scale: float) -> None:
-    table = honest()
+    table = leak_free()
     small = drop_leaks(Table("t", table.X.assign(u=table.X["u"] * scale), table.y))
     assert small.notes == []
     assert "u" in small.X
@@ -117,20 +117,20 @@ def test_the_unit_of_a_column_does_not_matter(scale: float) -> None:
 
 def test_the_only_column_is_kept() -> None:
     table = Table("t", pd.DataFrame({"code": np.where(Y == "yes", 1.5, 0.5)}), pd.Series(Y))
-    guarded = drop_leaks(table)
-    assert guarded.X.columns.tolist() == ["code"]
-    assert guarded.notes[0].startswith("kept column 'code', as no other would be left: it alone gives the class")
+    clean = drop_leaks(table)
+    assert clean.X.columns.tolist() == ["code"]
+    assert clean.notes[0].startswith("kept column 'code', as no other would be left: it alone gives the class")
 
 
 def test_a_sorted_quantity_is_noted_and_kept() -> None:
-    guarded = drop_leaks(with_column("income", np.sort(np.random.default_rng(0).lognormal(size=N))))
-    assert "income" in guarded.X
-    (note,) = guarded.notes
+    clean = drop_leaks(with_column("income", np.sort(np.random.default_rng(0).lognormal(size=N))))
+    assert "income" in clean.X
+    (note,) = clean.notes
     assert "the rows are in its order; if that is time, --time 'income' splits by it" in note
 
 
 def test_runs_of_a_class_are_noted_but_not_a_sorted_table() -> None:
-    table = honest(400)
+    table = leak_free(400)
     drifting = np.repeat(np.random.default_rng(0).integers(0, 2, 20), 20)
     walked = Table("t", table.X, pd.Series(drifting))
     assert any("neighboring rows tend to have the same class" in note for note in drop_leaks(walked).notes)
@@ -139,15 +139,15 @@ def test_runs_of_a_class_are_noted_but_not_a_sorted_table() -> None:
 
 
 def test_equal_rows_are_one_group_and_stay_on_one_side() -> None:
-    table = honest(120)
+    table = leak_free(120)
     twice = Table(
         "t",
         pd.concat([table.X, table.X[:60]], ignore_index=True),
         pd.concat([table.y, table.y[:60]]).reset_index(drop=True),
     )
-    guarded = drop_leaks(twice)
-    assert guarded.notes == ["rows that equal an earlier row: 60; equal rows stay on one side of every split"]
-    for train, test in make_splits(guarded, 10, 0.3, 0):
+    clean = drop_leaks(twice)
+    assert clean.notes == ["rows that equal an earlier row: 60; equal rows stay on one side of every split"]
+    for train, test in make_splits(clean, 10, 0.3, 0):
         there, here = (set(map(tuple, twice.X.iloc[rows].to_numpy().tolist())) for rows in (train, test))
         assert not there & here
         assert len(test) == pytest.approx(0.3 * 180, abs=3)
@@ -173,7 +173,7 @@ def test_equal_rows_of_other_classes_are_no_copies() -> None:
 def test_rank_columns_are_not_row_ids() -> None:
     rng = np.random.default_rng(0)
     ranks = {f"r{i}": rng.permutation(N) for i in range(3)}
-    table = Table("t", honest().X.assign(**ranks), pd.Series(Y))
+    table = Table("t", leak_free().X.assign(**ranks), pd.Series(Y))
     assert find_leaks(table) == []
     assert [leak.column for leak in find_leaks(Table("t", table.X.drop(columns="r2"), table.y))] == ["r0", "r1"]
 
@@ -194,12 +194,12 @@ def test_missing_values_and_texts_are_equal_to_themselves() -> None:
 
 
 def test_a_daily_date_is_left_out_by_the_name_of_its_column(tmp_path: Path) -> None:
-    table = honest()
+    table = leak_free()
     days = pd.date_range("2023-01-01", periods=N).strftime("%m/%d/%Y")
     table.X.assign(when=days, y=table.y).to_csv(tmp_path / "t.csv", index=False)
     read = read_table(tmp_path / "t.csv", "y")
-    guarded = drop_leaks(read)
-    assert "when (day)" not in guarded.X
-    assert "when (weekday)" in guarded.X
-    assert any("--time 'when' splits by it" in note for note in guarded.notes)
+    clean = drop_leaks(read)
+    assert "when (day)" not in clean.X
+    assert "when (weekday)" in clean.X
+    assert any("--time 'when' splits by it" in note for note in clean.notes)
     assert "when (day)" in drop_leaks(read, force_include=["when"]).X

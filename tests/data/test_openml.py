@@ -1,4 +1,4 @@
-"""Sets of OpenML from a cache: equal to what scikit-learn reads, never changed, and every way to miss one."""
+"""Datasets of a cache of OpenML: equal to scikit-learn's, never changed, and every way that one can be missing."""
 
 import gzip
 import hashlib
@@ -76,7 +76,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 KINDS = {"x": "NUMERIC", "code": "{1,2}", "class": "{yes,no}"}
 
 
-def test_kinds_are_the_declared_ones_and_rows_without_a_label_are_dropped(tmp_path: Path, offline: None) -> None:
+def test_declared_column_types_are_used_and_unlabeled_rows_are_dropped(tmp_path: Path, offline: None) -> None:
     make_set(tmp_path, 7, ["1.5,1,yes", "?,2,no", "3,?,?", "4,1,no"], KINDS, "class")
     table = load_openml(7, tmp_path)
     assert table.name == "made"
@@ -94,7 +94,7 @@ def test_the_environment_names_the_cache(tmp_path: Path, offline: None, monkeypa
     assert len(load_openml(7).X) == 2
 
 
-def test_numeric_classes_are_read_as_whole_numbers(tmp_path: Path, offline: None) -> None:
+def test_numeric_classes_are_integers(tmp_path: Path, offline: None) -> None:
     make_set(tmp_path, 7, ["1.5,0", "2,1", "3,1"], {"x": "NUMERIC", "y": "NUMERIC"}, "y")
     assert load_openml(7, tmp_path).y.tolist() == ["0", "1", "1"]
 
@@ -114,7 +114,7 @@ def test_numeric_classes_are_read_as_whole_numbers(tmp_path: Path, offline: None
         (["yes", "no"], {"class": "{yes,no}"}, "class", "no column of features"),
     ],
 )
-def test_sets_that_are_no_classification(
+def test_datasets_without_classes_are_errors(
     tmp_path: Path, offline: None, rows: list[str], kinds: dict[str, str], target: str, message: str
 ) -> None:
     make_set(tmp_path, 7, rows, kinds, target)
@@ -122,7 +122,7 @@ def test_sets_that_are_no_classification(
         load_openml(7, tmp_path)
 
 
-def test_a_set_that_cannot_be_had(tmp_path: Path, offline: None) -> None:
+def test_a_dataset_that_is_not_available(tmp_path: Path, offline: None) -> None:
     with pytest.raises(OSError, match=r"OpenML dataset 7 is not cached in .*no network.*GENLABEL_DATA_HOME"):
         load_openml(7, tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
@@ -130,7 +130,7 @@ def test_a_set_that_cannot_be_had(tmp_path: Path, offline: None) -> None:
 
 @pytest.mark.parametrize("broken", ["data/v1/download/7.gz", "api/v1/json/data/7.gz", "api/v1/json/data/features/7.gz"])
 @pytest.mark.parametrize("damage", ["half", "text", "other"])
-def test_a_damaged_cache_is_told_and_stays(tmp_path: Path, offline: None, broken: str, damage: str) -> None:
+def test_a_damaged_cache_is_an_error_and_is_unchanged(tmp_path: Path, offline: None, broken: str, damage: str) -> None:
     make_set(tmp_path, 7, ["1,1,yes", "2,2,no"], KINDS, "class")
     path = tmp_path / FOLDER / broken
     if damage == "half":
@@ -155,7 +155,7 @@ def test_a_cache_cannot_name_files_outside_of_it(tmp_path: Path, offline: None) 
     assert contents(tmp_path) == before
 
 
-def test_what_was_downloaded_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_are_added_to_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, home = tmp_path / "source", tmp_path / "home"
     make_set(source, 7, ["1,1,yes", "2,2,no"], KINDS, "class")
     frame = pd.DataFrame({"x": [1.0, 2.0], "class": ["yes", "no"]})
@@ -166,8 +166,8 @@ def test_what_was_downloaded_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", download)
     assert load_openml(7, home).y.tolist() == ["yes", "no"]
-    kept = {path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()}
-    assert kept == {path.relative_to(source): path.read_bytes() for path in source.rglob("*.gz")}
+    saved = {path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    assert saved == {path.relative_to(source): path.read_bytes() for path in source.rglob("*.gz")}
 
 
 def test_manifest(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_manifest(tmp_path: Path) -> None:
 
 
 @needs_mirror
-def test_sets_of_the_mirror_and_not_a_file_of_it_is_touched(offline: None) -> None:
+def test_mirror_datasets_load_without_changing_a_file(offline: None) -> None:
     manifest = openml_manifest(MIRROR)
     assert manifest is not None
     before = contents(MIRROR)
@@ -196,9 +196,7 @@ def test_sets_of_the_mirror_and_not_a_file_of_it_is_touched(offline: None) -> No
     assert contents(MIRROR) == before
 
 
-def test_commands_list_and_name_the_sets_at_hand(
-    tmp_path: Path, offline: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_list_and_load_cached_datasets(tmp_path: Path, offline: None, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     y = rng.permutation(60) % 2
     rows = [f"{c + rng.normal():.3f},{rng.choice([1, 2])},{'yes' if c else 'no'}" for c in y]
@@ -225,8 +223,8 @@ def test_commands_list_and_name_the_sets_at_hand(
     assert (found["rows"], found["classes"], found["paper"]) == (60, "2", "Table 1, Table 9")
     assert "2 tables" in invoke("datasets", "--search", "twin").stdout
     assert find_source("openml:made") == find_source("OpenML:7") == ("openml-7", None)
-    for wrong, told in (("openml:twin", "'8', '9'"), ("openml:none", "not an available")):
-        with pytest.raises(ValueError, match=told):
+    for wrong, messages in (("openml:twin", "'8', '9'"), ("openml:none", "not an available")):
+        with pytest.raises(ValueError, match=messages):
             find_source(wrong)
     folder = str(tmp_path / "m")
     fast = ["--method", "vanilla", "--epochs", "2", "--test-size", "0"]
@@ -237,8 +235,8 @@ def test_commands_list_and_name_the_sets_at_hand(
     assert "note" not in result.stderr
 
 
-def test_without_a_list_the_others_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_manifest_the_other_tables_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GENLABEL_DATA_HOME", str(tmp_path))
     result = CliRunner().invoke(app, ["datasets"], prog_name="genlabel")
-    assert "OpenML sets: none at hand" in result.stdout
+    assert "GENLABEL_DATA_HOME" in result.stdout
     assert "genlabel compare iris" in result.stdout

@@ -1,4 +1,4 @@
-"""Splits: groups on one side, classes with their shares, earlier rows before later ones."""
+"""Splits: groups on one side, stratified classes, earlier rows before later ones."""
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ def test_rows_of_groups_are_held_out_as_often_as_single_rows() -> None:
     assert held[~twice].mean() == pytest.approx(0.3, abs=0.02)
 
 
-def test_the_first_splits_of_many_are_those_of_few_and_a_seed_changes_them() -> None:
+def test_more_repeats_keep_the_first_splits() -> None:
     for table in (make(100), make(100, groups=np.repeat(np.arange(50), 2))):
         few, many, other = (make_splits(table, r, 0.3, s) for r, s in ((2, 0), (5, 0), (2, 1)))
         assert all((a[1] == b[1]).all() for a, b in zip(few, many[:2], strict=True))
@@ -82,14 +82,14 @@ def test_earlier_rows_predict_later_ones(times: np.ndarray) -> None:
     assert max(times[test].max() for _, test in splits) == times.max()
 
 
-def test_by_time_the_groups_of_a_stretch_are_not_trained_on() -> None:
+def test_time_splits_do_not_train_on_test_groups() -> None:
     groups = np.arange(200) % 20
     for train, test in make_splits(make(200, time=np.arange(200), groups=groups), 10, 0.3, 0):
         assert len(test) == 6
         assert not set(groups[train]) & set(groups[test])
 
 
-def test_a_class_that_only_comes_later_cannot_be_asked_for() -> None:
+def test_a_class_that_only_comes_later_is_not_tested() -> None:
     table = make(100, time=np.arange(100))
     y = pd.Series(["a", "b"] * 45 + ["c"] * 10)
     for train, test in make_splits(Table("t", table.X, y, time=table.time), 4, 0.3, 0):
@@ -105,7 +105,7 @@ def test_a_class_that_only_comes_later_cannot_be_asked_for() -> None:
     ],
     ids=["one group", "one time", "two groups"],
 )
-def test_splits_that_cannot_be_cut(table: Table, message: str) -> None:
+def test_impossible_splits_are_errors(table: Table, message: str) -> None:
     if table.groups is not None and table.groups.nunique() == 2:
         table = Table("t", table.X, pd.Series(np.repeat(["a", "b"], 30)), groups=table.groups)
     with pytest.raises(ValueError, match=message):
@@ -118,13 +118,13 @@ def test_merged_groups_are_the_components() -> None:
     assert merge_groups(first).tolist() == first.tolist()
 
 
-def test_rare_classes_take_their_groups_and_times_along() -> None:
+def test_dropping_rare_classes_keeps_groups_and_times_aligned() -> None:
     table = make(40, groups=np.arange(40), time=np.arange(40))
     y = pd.Series(["a"] * 20 + ["b"] * 18 + ["c"] * 2).sample(frac=1, random_state=0, ignore_index=True)
-    kept = drop_rare_classes(Table("t", table.X, y, groups=table.groups, time=table.time))
-    assert kept.groups is not None
-    assert kept.time is not None
-    assert kept.groups.tolist() == kept.time.tolist() == np.flatnonzero(y != "c").tolist()
+    saved = drop_rare_classes(Table("t", table.X, y, groups=table.groups, time=table.time))
+    assert saved.groups is not None
+    assert saved.time is not None
+    assert saved.groups.tolist() == saved.time.tolist() == np.flatnonzero(y != "c").tolist()
 
 
 def test_splits_have_names() -> None:

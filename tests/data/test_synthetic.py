@@ -1,4 +1,4 @@
-"""The synthetic sets against closed-form geometry, scipy's distributions and the paper's printed points."""
+"""Synthetic datasets against closed-form geometry, scipy's distributions and the points printed in the paper."""
 
 import inspect
 from collections.abc import Callable
@@ -61,7 +61,7 @@ NOISY = [name for name, case in CASES.items() if case.noise is not None]
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 noisy = pytest.mark.parametrize("case", [CASES[name] for name in NOISY], ids=NOISY)
 cubes = pytest.mark.parametrize(
-    "make, centres", [(make_cube_2d, CUBE_2D_CENTERS), (make_cube_3d, CUBE_3D_CENTERS)], ids=["2d", "3d"]
+    "make, centers", [(make_cube_2d, CUBE_2D_CENTERS), (make_cube_3d, CUBE_3D_CENTERS)], ids=["2d", "3d"]
 )
 
 
@@ -74,7 +74,7 @@ def assert_plausible(p_value: Any) -> None:
     assert p_value > 1e-4
 
 
-def test_the_registry_holds_every_random_set() -> None:
+def test_the_registry_has_every_random_dataset() -> None:
     assert {name: case.make for name, case in CASES.items()} == SYNTHETIC
     assert set(datasets.__all__) >= {case.make.__name__ for case in CASES.values()}
 
@@ -112,7 +112,7 @@ def test_an_odd_circle_or_moon_gives_the_extra_point_to_class_1() -> None:
 
 
 @every
-def test_a_seed_decides_the_set(case: Case) -> None:
+def test_a_seed_determines_the_dataset(case: Case) -> None:
     X, y = case.make(random_state=3)
     for seed in (3, np.random.default_rng(3)):
         X_again, y_again = case.make(random_state=seed)
@@ -140,7 +140,7 @@ def test_rows_are_shuffled(case: Case) -> None:
 
 @every
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "7", True, None])
-def test_a_bad_size_is_named(case: Case, bad: object) -> None:
+def test_a_bad_size_is_an_error(case: Case, bad: object) -> None:
     with pytest.raises(ValueError, match=rf"{case.size}={bad!r} .* at least {case.low}"):
         case.make(bad)
 
@@ -155,7 +155,7 @@ def test_one_point_does_not_fill_two_circles_or_moons(case: Case) -> None:
 
 @noisy
 @pytest.mark.parametrize("bad", [-0.1, np.nan, np.inf])
-def test_a_bad_noise_is_named(case: Case, bad: float) -> None:
+def test_a_bad_noise_is_an_error(case: Case, bad: float) -> None:
     with pytest.raises(ValueError, match=f"noise={bad!r} .* 0 for no noise"):
         case.make(noise=bad)
 
@@ -232,23 +232,23 @@ def test_a_pair_of_points_scatters_around_its_known_place(name: str) -> None:
     assert_plausible(stats.kstest(np.ravel(residual), stats.laplace(scale=case.noise).cdf).pvalue)
 
 
-def test_centres_are_in_lexicographic_order() -> None:
+def test_centers_are_in_lexicographic_order() -> None:
     assert CUBE_2D_CENTERS.tolist() == [[-1, 0], [1, 0]]
     binary = [[2 * int(b) - 1 for b in f"{c:03b}"] for c in range(8)]
     assert CUBE_3D_CENTERS.tolist() == binary
     assert NINE_CENTERS.tolist() == [[10 * (c // 3) - 10, 10 * (c % 3) - 10] for c in range(9)]
-    for centres in (CUBE_2D_CENTERS, CUBE_3D_CENTERS, NINE_CENTERS):
-        assert centres.dtype == np.float64
-        assert sorted(centres.tolist()) == centres.tolist()
+    for centers in (CUBE_2D_CENTERS, CUBE_3D_CENTERS, NINE_CENTERS):
+        assert centers.dtype == np.float64
+        assert sorted(centers.tolist()) == centers.tolist()
 
 
 @cubes
-def test_cube_points_fill_the_ball_of_their_centre(make: Callable[..., Any], centres: NDArray[np.float64]) -> None:
+def test_cube_points_fill_the_ball_of_their_center(make: Callable[..., Any], centers: NDArray[np.float64]) -> None:
     X, y = make(2000, random_state=0)
-    inside = X - centres[y]
+    inside = X - centers[y]
     assert np.abs(inside).max() <= 1
     assert min(-inside.min(axis=0).max(), inside.max(axis=0).min()) > 0.99
-    for c in range(len(centres)):
+    for c in range(len(centers)):
         for column in inside[y == c].T:
             assert_plausible(stats.kstest(column, stats.uniform(-1, 2).cdf).pvalue)
     for i in range(1, inside.shape[1]):
@@ -256,9 +256,9 @@ def test_cube_points_fill_the_ball_of_their_centre(make: Callable[..., Any], cen
 
 
 @cubes
-def test_cube_classes_are_told_apart_by_their_signs(make: Callable[..., Any], centres: NDArray[np.float64]) -> None:
+def test_cube_classes_follow_from_signs(make: Callable[..., Any], centers: NDArray[np.float64]) -> None:
     X, y = make(random_state=1)
-    distance = np.abs(X[:, None] - centres).max(axis=2)
+    distance = np.abs(X[:, None] - centers).max(axis=2)
     np.testing.assert_array_equal(distance.argmin(axis=1), y)
 
 
@@ -294,7 +294,7 @@ def test_example3_is_the_paper_points(n: int) -> None:
     assert y.tolist() == [1, 1] + n * [-1]
 
 
-def test_example3_gives_the_papers_vanilla_angle() -> None:
+def test_example3_gives_the_papers_angle_of_plain_training() -> None:
     X, y = make_example3()
 
     def loss(phi: float) -> float:
@@ -313,12 +313,12 @@ def test_examples_have_the_types_and_are_fresh() -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -5.0, np.nan, np.inf])
-def test_example2_names_a_bad_d(bad: float) -> None:
+def test_example2_rejects_a_bad_d(bad: float) -> None:
     with pytest.raises(ValueError, match=f"d={bad!r} .* above 0"):
         make_example2(bad)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True])
-def test_example3_names_a_bad_n(bad: Any) -> None:
+def test_example3_rejects_a_bad_n(bad: Any) -> None:
     with pytest.raises(ValueError, match=f"n={bad!r} .* at least 1"):
         make_example3(bad)

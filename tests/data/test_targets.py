@@ -1,4 +1,4 @@
-"""Targets: classes as they are written; a quantity is asked about, and cut only if that is asked for."""
+"""Targets: classes are unchanged; a quantity is an error unless it is cut on request."""
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ PRICES = RNG.integers(100, 900, 400)
     ],
     ids=["whole", "text", "dollars", "fractions", "with gaps", "few rows", "nullable"],
 )
-def test_a_quantity_is_asked_about(y: pd.Series) -> None:
+def test_a_quantity_is_an_error_that_names_the_options(y: pd.Series) -> None:
     y = pd.Series(y, name="y")
     with pytest.raises(
         ValueError, match=r"target='y' of 't.csv' has \d+ distinct numbers in \d+ rows.*--target-is-categorical.*--bins"
@@ -65,7 +65,7 @@ def test_equal_numbers_share_a_bin() -> None:
         (["a"] * 5, {}, "one class only"),
     ],
 )
-def test_targets_that_cannot_be_read(values: list[object], settings: dict[str, object], message: str) -> None:
+def test_unusable_targets_are_errors(values: list[object], settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_target(pd.Series(values, name="y"), "t.csv", **settings)  # type: ignore[arg-type]
 

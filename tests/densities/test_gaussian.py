@@ -107,7 +107,7 @@ def test_log_prob_of_pairs_equals_log_prob_of_mixed_points(d: int, shrinkage: An
 
 
 class Shifted(Mixer):
-    """A blend that is moved: not to be labelled from its parents."""
+    """Mixer that moves its mixed points, whose labels must not be computed from their parents."""
 
     def draw(self, n: int, rng: Any = None) -> MixParams:
         return Mixup().draw(n, rng)

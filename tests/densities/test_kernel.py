@@ -89,7 +89,7 @@ def test_leave_one_out_of_a_single_point_is_minus_infinity() -> None:
 
 
 def test_the_likelihood_bandwidth_fits_a_ring_and_a_cluster() -> None:
-    """Held-out points of a ring are far more likely under it than under Scott's; on a Gaussian lump it does no harm."""
+    """Held-out points of a ring are far more likely than with the rule of Scott; for a cluster both are good."""
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 600)
     ring = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.02 * rng.normal(size=(600, 2))

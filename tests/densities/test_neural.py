@@ -189,7 +189,7 @@ def test_small_classes_get_a_gaussian_with_a_warning(density: NeuralDensity) -> 
 
 @every
 def test_weights_change_the_fit(density: NeuralDensity) -> None:
-    """A class of two lumps, one of which hardly counts."""
+    """The class has two clusters, one of very small weight."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-3, 0.5, (200, 1)), rng.normal(3, 0.5, (200, 1))])
     fitted = clone(density).fit(X, np.zeros(400), np.repeat([1.0, 0.02], 200))

@@ -36,7 +36,7 @@ def test_equals_scipy_over_the_last_dimension(seed: int, shape: Any, temperature
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)], ids=str)
 @pytest.mark.parametrize("away", [0.0, 1e5, 1e6, 1e7, 1e12, 1e25])
 def test_far_points_equal_scipy(shape: tuple[int, ...], away: float) -> None:
-    """Near rows stand beside far ones, whose total swallows what tells the classes apart."""
+    """Near and far rows share a batch; rounding of a large total would hide the differences between classes."""
     scores = np.random.default_rng(1).normal(size=shape)
     np.atleast_2d(scores)[..., -1, :] -= away  # a view
     expected = log_softmax(scores + PRIOR, axis=-1)
@@ -67,7 +67,7 @@ def test_temperatures_broadcast() -> None:
 @pytest.mark.parametrize("temperature", [None, 1.0, 4.0])
 @pytest.mark.parametrize("scale", [0.0, 1.5])
 def test_undefined_rows_have_the_prior(row: Any, temperature: float | None, scale: float) -> None:
-    """Of sum 1, whatever the sum of what is given as the prior; the other rows do not notice."""
+    """The prior is normalized first; other rows do not change."""
     scores = torch.tensor([[1.0, 2.0, 3.0], row], dtype=torch.float64)
     result, undefined = log_posterior(scores, PRIOR + scale, temperature)
     assert undefined[:, 0].tolist() == [False, True]

@@ -1,4 +1,4 @@
-"""The warped density: scikit-learn's map, and a density that integrates to one."""
+"""Power-transformed density: equal to scikit-learn, and integrates to one."""
 
 import numpy as np
 import pytest

@@ -215,7 +215,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
 
 
 def test_fold_choices_ignore_the_labels_of_their_fold() -> None:
-    """The labels of a fold have no say in the temperatures and weights by which it is judged."""
+    """Temperatures and weights of a fold do not depend on its labels."""
     X, y = data(10)
     rows = np.arange(len(X))
     pairs = [(rows[rows % 4 != f], rows[rows % 4 == f]) for f in range(4)]
@@ -530,7 +530,7 @@ def test_fits_in_threads_do_not_change_warning_filters() -> None:
 
 
 def test_chunk_sizes_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for few numbers at once, the folds and settings are worked on in parts."""
+    """Small chunks split the folds and the settings."""
     X, y = data(14, k=3)
     whole = StackedDensity(cv=4).fit(X, y)
     for name in ("covariance", "discriminant", "cross_validation", "stacking", "power_transform"):

@@ -317,7 +317,7 @@ def test_bad_parameters_are_named(classifier: Any, match: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_a_gpu_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match="device='cuda', but PyTorch finds no GPU here"):
+    with pytest.raises(ValueError, match="device='cuda', but PyTorch finds no GPU"):
         MixupClassifier().set_params(training__device="cuda").fit(IRIS_X, IRIS_Y)
 
 

@@ -175,8 +175,11 @@ def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any
         weights = fit_pool_weights(best, partner, y, prior) if average == "cv" else average
         expected = losses([pool(one, partner, prior, weights) for one in said])
     np.testing.assert_allclose(table.losses, expected)
-    for scores, compared in ((table.network, losses(said)), (table.compared, expected)):
-        assert rank_candidates(scores, "log-loss").tolist() == (compared.mean(1).argsort().argsort() + 1).tolist()
+    for by_network, compared in ((True, losses(said)), (False, expected)):
+        assert (
+            rank_candidates(table, "log-loss", by_network).tolist()
+            == (compared.mean(1).argsort().argsort() + 1).tolist()
+        )
     by_fold = np.stack([expected[:, fold == f].mean(1) for f in range(3)])
     np.testing.assert_allclose(table.compared[1], by_fold)
     both = ScoreTable.concatenate([table.select(2), table.select(0)])

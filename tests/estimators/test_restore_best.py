@@ -41,7 +41,7 @@ def test_the_last_look_of_all_rows_is_what_a_fit_comes_to(name: str) -> None:
         assert fitted.best_params_[key] is value or fitted.best_params_[key] == value
     attack = None if isinstance(model.search.scoring, str) else model.search.scoring
     measured = fitted.score(*TEST) if attack is None else robust_accuracy(fitted, *TEST, attack).accuracy
-    assert paths.whole[-1, chosen, 0] == pytest.approx(measured)
+    assert paths.test_of_all[-1, chosen, 0] == pytest.approx(measured)
     assert fitted.best_score_ == pytest.approx(paths.valid[-1, :, chosen, 0].mean())
     assert paths.epochs == ([5, 8] if attack is not None else list(range(1, 9)))
 
@@ -56,7 +56,7 @@ def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
     kept = clone(model).set_params(search__restore_best=True).fit(*TRAIN)
     attack = None if isinstance(model.search.scoring, str) else model.search.scoring
     measured = kept.score(*TEST) if attack is None else robust_accuracy(kept, *TEST, attack).accuracy
-    assert measured == pytest.approx(paths.apart[best[0, chosen], chosen, 0])
+    assert measured == pytest.approx(paths.test_of_fold[best[0, chosen], chosen, 0])
     assert kept.n_iter_ == paths.epochs[best[0, chosen]]
     assert kept.best_score_ == pytest.approx(at_best[:, chosen, 0].mean())
 

@@ -71,7 +71,7 @@ def test_the_table_ranks_by_the_rule(rule: str) -> None:
     rows = ValidationRows(y, None, np.arange(60) % 3)
     scores = score_candidates(list(logs), rows, np.log([0.5, 0.5]))
     table = results_table([{"weight_decay": w} for w in range(7)], scores, rule, pooled=False)
-    np.testing.assert_array_equal(table["rank_test_score"], rank_candidates(scores.compared, rule))
+    np.testing.assert_array_equal(table["rank_test_score"], rank_candidates(scores, rule))
     column = table["mean_test_log_loss"] if rule == "log-loss" else -table["mean_test_score"].round(12)
     assert column[table["rank_test_score"].argmin()] == column.min()
     assert sorted(table["rank_test_score"]) == list(range(1, 8))

@@ -1,4 +1,4 @@
-"""Training on images: the same numbers again, whole or resumed; what is measured is what the network says."""
+"""Training on images: reproducible, also when resumed; scores are those of the predictions."""
 
 import json
 import os
@@ -79,20 +79,20 @@ def test_every_method_repeats_itself(method: str) -> None:
 
 
 @pytest.mark.parametrize("held_out", [0, 0.2, 50])
-def test_what_is_measured_is_what_the_network_says(held_out: float) -> None:
+def test_scores_are_those_of_the_predictions(held_out: float) -> None:
     trained = train_images(SMALL, held_out=held_out, **FAST)
-    said = proba(trained, SMALL.x_test)
-    assert trained.test.accuracy == pytest.approx(accuracy_score(SMALL.y_test, said.argmax(1)))
-    assert trained.test.log_loss == pytest.approx(log_loss(SMALL.y_test, said, labels=range(10)), rel=1e-5)
+    log_proba = proba(trained, SMALL.x_test)
+    assert trained.test.accuracy == pytest.approx(accuracy_score(SMALL.y_test, log_proba.argmax(1)))
+    assert trained.test.log_loss == pytest.approx(log_loss(SMALL.y_test, log_proba, labels=range(10)), rel=1e-5)
     if not held_out:
         assert (trained.best_epoch, trained.best_state, trained.best_test) == (None, None, None)
         assert all(np.isnan(entry["held_out_accuracy"]) for entry in trained.history)
         return
     count = 50 if held_out == 50 else 60
     rows = hold_out(SMALL.y_train, count, 0)[1]
-    said = proba(trained, SMALL.x_train[rows])
+    log_proba = proba(trained, SMALL.x_train[rows])
     assert trained.history[-1]["held_out_accuracy"] == pytest.approx(
-        accuracy_score(SMALL.y_train[rows], said.argmax(1))
+        accuracy_score(SMALL.y_train[rows], log_proba.argmax(1))
     )
     best = max(trained.history, key=lambda entry: (entry["held_out_accuracy"], -entry["held_out_log_loss"]))
     assert trained.best_epoch == best["epoch"]
@@ -109,9 +109,9 @@ def test_the_state_of_the_best_epoch_is_the_one_that_was_measured() -> None:
     assert trained.best_state is not None
     network = trained.network
     network.load_state_dict(trained.best_state)
-    said = proba(trained, SMALL.x_test)
+    log_proba = proba(trained, SMALL.x_test)
     assert trained.best_test is not None
-    assert trained.best_test.accuracy == pytest.approx(accuracy_score(SMALL.y_test, said.argmax(1)))
+    assert trained.best_test.accuracy == pytest.approx(accuracy_score(SMALL.y_test, log_proba.argmax(1)))
 
 
 def test_held_out_images_are_not_trained_on() -> None:
@@ -129,7 +129,7 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("method", ["vanilla", "genlabel", "manifold-genlabel", "adamixup"])
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path, method: str) -> None:
+def test_an_interrupted_run_continues_exactly(tmp_path: Path, method: str) -> None:
     whole = trained_once(method)
 
     def stop(epoch: int, entry: dict[str, float]) -> None:
@@ -139,16 +139,16 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path, me
     path = tmp_path / "runs" / "checkpoint.pt"
     with pytest.raises(StoppedError):
         train_images(SMALL, method=method, checkpoint=path, callback=LambdaCallback(on_epoch_end=stop), **FAST)
-    told: list[float] = []
+    messages: list[float] = []
     resumed = train_images(
         SMALL,
         method=method,
         checkpoint=path,
-        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: told.append(entry["epoch"])),
+        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: messages.append(entry["epoch"])),
         **FAST,
     )
     finished = train_images(SMALL, method=method, checkpoint=path, **FAST)
-    assert told == [2, 3]
+    assert messages == [2, 3]
     for run in (resumed, finished):
         assert same_state(whole.network.state_dict(), run.network.state_dict())
         assert same_state(whole.best_state, run.best_state)
@@ -175,7 +175,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=["gamma", "method", "optimizer", "epochs"],
 )
-def test_a_checkpoint_of_other_settings_is_refused(
+def test_a_checkpoint_of_other_settings_is_an_error(
     finished: Path, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     path = tmp_path / "run" / "checkpoint.pt"
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_other_settings_is_refused(
 
 
 @pytest.mark.parametrize("best", [False, True])
-def test_a_saved_network_says_the_same(tmp_path: Path, best: bool) -> None:
+def test_a_saved_network_predicts_the_same(tmp_path: Path, best: bool) -> None:
     trained = trained_once()
     trained.save(tmp_path / "model.pt", best=best)
     network, classes = load_network(tmp_path / "model.pt")
@@ -199,7 +199,7 @@ def test_a_saved_network_says_the_same(tmp_path: Path, best: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "state", "empty", "text"])
-def test_a_file_that_is_no_network_is_named(finished: Path, tmp_path: Path, kind: str) -> None:
+def test_other_files_are_not_networks(finished: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "file.pt"
     if kind in ("empty", "text"):
         path.write_text("" if kind == "empty" else "hello")
@@ -211,7 +211,7 @@ def test_a_file_that_is_no_network_is_named(finished: Path, tmp_path: Path, kind
         load_network(path)
 
 
-def test_without_held_out_images_there_is_no_best_to_save(tmp_path: Path) -> None:
+def test_saving_the_best_epoch_needs_held_out_images(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="best=True needs held-out images"):
         train_images(SMALL, held_out=0, **FAST).save(tmp_path / "model.pt", best=True)
 
@@ -231,11 +231,11 @@ def test_the_network_suits_the_images(shape: tuple[int, ...], network: str) -> N
         assert IMAGE_NETWORKS[name](**arguments)(torch.from_numpy(x) / 255.0).shape == (4, 3)
 
 
-def test_a_constant_channel_is_left_as_it_is() -> None:
+def test_a_constant_channel_is_not_scaled() -> None:
     assert pixel_moments(np.full((2, 1, 3, 3), 51, np.uint8)) == ([pytest.approx(0.2)], [1.0])
 
 
-def test_pixels_are_normalised_by_those_that_are_trained_on() -> None:
+def test_pixels_are_normalized_by_the_training_images() -> None:
     trained = train_images(SMALL, held_out=60, **FAST)
     rows = hold_out(SMALL.y_train, 60, 0)[0]
     assert trained.architecture[1]["mean"] == [pytest.approx(SMALL.x_train[rows].mean() / 255)]
@@ -252,7 +252,7 @@ def test_seeds_differ() -> None:
 
 
 @pytest.mark.parametrize("method", IMAGE_METHODS)
-def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
+def test_image_methods_have_the_requested_mixer_and_labeler(method: str) -> None:
     recipe = make_image_method(method, 3, alpha=0.3, lam_per="batch", gamma=0.2, beta=0.5, statistics="clean")
     if method.endswith("genlabel"):
         assert recipe.labeler.gamma == 0.2
@@ -282,13 +282,13 @@ def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_what_cannot_be_trained_is_named(change: dict[str, Any], message: str) -> None:
+def test_bad_arguments_are_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train_images(SMALL, **{**FAST, **change})
 
 
 @pytest.mark.parametrize("images", ["digits", (SMALL.x_train, SMALL.y_train)], ids=["name", "arrays"])
-def test_images_are_an_image_set(images: Any) -> None:
+def test_images_must_be_an_image_dataset(images: Any) -> None:
     with pytest.raises(TypeError, match="give an ImageDataset, as load_images makes it"):
         train_images(images, **FAST)
 
@@ -321,7 +321,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 FAST_WORDS = ["--epochs", "2", "--device", "cpu"]
 
 
-def test_the_words_of_the_command_are_those_of_the_library() -> None:
+def test_command_options_match_the_library() -> None:
     assert [method.value for method in Method] == list(IMAGE_METHODS)
     assert [network.value for network in Network] == ["auto", *IMAGE_NETWORKS]
 
@@ -343,7 +343,7 @@ def test_the_command_prints_what_the_library_measures(here: Path) -> None:
     assert same_state(network.state_dict(), trained.best_state)
 
 
-def test_a_run_is_not_lost_by_mistake_and_goes_on(here: Path) -> None:
+def test_a_run_is_not_overwritten_and_resumes(here: Path) -> None:
     first = invoke("digits", *FAST_WORDS, "--output", "out")
     again = invoke("digits", *FAST_WORDS, "--output", "out")
     assert again.exit_code == 2
@@ -383,7 +383,7 @@ def test_several_seeds_have_folders_of_their_own(here: Path, jobs: str) -> None:
     ],
     ids=["file", "home", "size", "jobs", "device", "rate", "alpha", "both", "output"],
 )
-def test_wrong_input_is_answered_in_one_line(here: Path, arguments: list[str], message: str) -> None:
+def test_wrong_input_is_one_line(here: Path, arguments: list[str], message: str) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
     last = result.stderr.strip().splitlines()[-1]
@@ -406,15 +406,15 @@ WRONG = {
 }
 
 
-def test_wrong_input_is_answered_before_torch_is_imported(here: Path) -> None:
+def test_wrong_input_is_reported_before_torch_is_imported(here: Path) -> None:
     done = subprocess.run([sys.executable, "-c", AT_ONCE, *WRONG], capture_output=True, text=True, check=True)
     for message, line in zip(WRONG.values(), done.stdout.splitlines(), strict=True):
-        code, loaded, told = json.loads(line)
+        code, loaded, messages = json.loads(line)
         assert (code, loaded) == (2, False)
-        assert message in told
+        assert message in messages
 
 
-def test_an_interrupt_says_what_is_kept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_names_what_is_saved(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 

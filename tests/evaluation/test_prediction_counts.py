@@ -1,4 +1,4 @@
-"""Tallies against scikit-learn's counts; they add up, and are the same after JSON."""
+"""Prediction counts against scikit-learn; they add up and survive JSON."""
 
 import json
 
@@ -21,13 +21,13 @@ several = given(k=st.integers(2, 6), seed=st.integers(0, 10_000))
 
 
 @several
-def test_confusion_recall_and_precision_are_those_of_scikit_learn(k: int, seed: int) -> None:
+def test_confusion_recall_and_precision_equal_scikit_learn(k: int, seed: int) -> None:
     logs, y = predictions(k, seed)
     tally = PredictionCounts.of(logs, y, range(k))
-    said, labels = logs.argmax(1), np.arange(k)
-    np.testing.assert_array_equal(tally.confusion, confusion_matrix(y, said, labels=labels))
-    recall = recall_score(y, said, labels=labels, average=None, zero_division=np.nan)
-    precision = precision_score(y, said, labels=labels, average=None, zero_division=np.nan)
+    log_proba, labels = logs.argmax(1), np.arange(k)
+    np.testing.assert_array_equal(tally.confusion, confusion_matrix(y, log_proba, labels=labels))
+    recall = recall_score(y, log_proba, labels=labels, average=None, zero_division=np.nan)
+    precision = precision_score(y, log_proba, labels=labels, average=None, zero_division=np.nan)
     np.testing.assert_allclose(tally.recall, recall)
     np.testing.assert_allclose(tally.precision, precision)
 
@@ -45,7 +45,7 @@ def test_reliability_is_the_calibration_curve(k: int, seed: int) -> None:
 
 
 @several
-def test_tallies_add_up_and_survive_json(k: int, seed: int) -> None:
+def test_counts_add_up_and_survive_json(k: int, seed: int) -> None:
     logs, y = predictions(k, seed)
     whole = PredictionCounts.of(logs, y, range(k))
     parts = PredictionCounts.of(logs[:30], y[:30], range(k)) + PredictionCounts.of(logs[30:], y[30:], range(k))
@@ -56,6 +56,6 @@ def test_tallies_add_up_and_survive_json(k: int, seed: int) -> None:
         np.testing.assert_allclose(one.reliability, whole.reliability, atol=1e-4)
 
 
-def test_tallies_of_other_classes_do_not_add_up() -> None:
+def test_counts_of_other_classes_do_not_add_up() -> None:
     with pytest.raises(ValueError, match="cannot be added"):
         PredictionCounts.of([[0.0, -9.0]], [0], "ab") + PredictionCounts.of([[0.0, -9.0]], [0], "ac")

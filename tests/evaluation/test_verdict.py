@@ -1,4 +1,4 @@
-"""The verdict: pairs against closed forms, words that follow the numbers, and nothing called better that is noise."""
+"""The verdict of a comparison: pairs against closed forms, words that follow the values, noise called noise."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_a_pair_without_shared_rows_is_the_paired_t_test(seed: int, score: str, 
     assert (shared.high - shared.low) / (high - low) == pytest.approx(np.sqrt(1 + 10 * 0.3 / 0.7))
 
 
-def test_a_pair_is_the_other_way_round_from_the_other_side() -> None:
+def test_a_pair_is_antisymmetric() -> None:
     frame = results(a=0.4, b=0.45)
     one, other = pair_methods(frame, "a", "b"), pair_methods(frame, "b", "a")
     assert (one.better, one.worse, one.gain) == (other.worse, other.better, pytest.approx(-other.gain))
@@ -62,7 +62,7 @@ def test_a_pair_is_the_other_way_round_from_the_other_side() -> None:
     assert "95 % interval 0.0" in str(one)
 
 
-def test_methods_that_are_alike_are_called_better_no_more_often_than_one_in_twenty() -> None:
+def test_equal_methods_differ_in_at_most_one_of_twenty_comparisons() -> None:
     called = [
         not pair_methods(results(seed=seed, a=0.4, b=0.4), "a", "b", test_size=0.0).within_noise for seed in range(400)
     ]
@@ -78,7 +78,7 @@ def test_the_verdict_names_the_best_and_what_is_as_good() -> None:
     assert not any("class shares" in line or "most frequent" in line for line in lines)
 
 
-def test_features_that_tell_nothing_are_told() -> None:
+def test_uninformative_features_are_noted() -> None:
     frame = results(GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2)
     lines = verdict(frame)
     assert "no method is clearly better than the class shares: the features tell little here" in lines
@@ -89,24 +89,24 @@ def test_features_that_tell_nothing_are_told() -> None:
 
 
 @pytest.mark.parametrize("splits", [1, 2, 4])
-def test_few_splits_are_told(splits: int) -> None:
+def test_few_splits_are_noted(splits: int) -> None:
     lines = verdict(results(splits, GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2))
-    told = "one split tells no noise, --n-splits 10 does" if splits == 1 else "splits tell little of the noise"
-    assert any(told in line for line in lines)
+    messages = "one split tells no noise, --n-splits 10 does" if splits == 1 else "splits tell little of the noise"
+    assert any(messages in line for line in lines)
     assert any("within noise" in line for line in lines) == (splits > 1)
     assert not any("features tell little" in line for line in lines)
 
 
-def test_a_method_that_only_says_the_class_shares_is_told() -> None:
+def test_a_method_that_predicts_the_priors_is_noted() -> None:
     frame = results(boosting=0.3, vanilla=0.2, class_shares=0.69)
     assert not any("predicts the class shares" in line for line in verdict(frame))
     shares = frame.loc[frame["method"] == PRIOR_BASELINE, "log_loss"].to_numpy()
     frame.loc[frame["method"] == "boosting", "log_loss"] = shares
-    told = [line for line in verdict(frame) if "predicts the class shares on every split" in line]
-    assert [line.split()[0] for line in told] == ["boosting"]
+    messages = [line for line in verdict(frame) if "predicts the class shares on every split" in line]
+    assert [line.split()[0] for line in messages] == ["boosting"]
 
 
-def test_for_machines_it_is_json_with_the_same_words() -> None:
+def test_as_plain_is_json_with_the_verdict() -> None:
     frame = results(GenLabel=0.3, mixup=0.31, vanilla=0.32)
     plain = json.loads(json.dumps(as_plain(frame), allow_nan=False))
     assert plain["verdict"] == verdict(frame)
@@ -121,13 +121,13 @@ def test_for_machines_it_is_json_with_the_same_words() -> None:
     assert single["pairs"][0]["low"] is None
 
 
-def test_methods_that_are_the_same_are_called_so() -> None:
+def test_identical_methods_are_called_the_same() -> None:
     one = results(a=0.3)
     frame = pd.concat([one, one.assign(method="b")])
     assert str(pair_methods(frame, "a", "b")) == "a is the same as b on all 10 splits"
 
 
-def test_methods_without_a_common_split_are_refused() -> None:
+def test_methods_without_a_common_split_are_an_error() -> None:
     frame = pd.DataFrame({"method": ["a", "b"], "split": [0, 1], "log_loss": [0.1, 0.2]})
     with pytest.raises(ValueError, match="'a' and 'b' have no split in common"):
         pair_methods(frame, "a", "b")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from genlabel import GaussianDensity, GenLabel, KernelDensity, LinearLabel, LogisticLabel
-from genlabel.labeling import WeightedLabel
+from genlabel import GaussianDensity, GenLabel, KernelDensity, LinearLabel
+from genlabel.labeling import LogisticLabel, WeightedLabel
 from genlabel.mixing import BatchInfo, Mixup, intrudes
 
 Answer = Callable[[Callable[[], Any]], Any]

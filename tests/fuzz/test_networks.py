@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from genlabel import GaussianDensity, GenMix, KernelDensity, OnlineGaussianDensity, OnlineGenLabel
-from genlabel.densities import LatentDensity, fixed_gaussians
+from genlabel import GaussianDensity, GenMix, KernelDensity, OnlineGenLabel
+from genlabel.densities import LatentDensity, OnlineGaussianDensity, fixed_gaussians
 from genlabel.mixing import HiddenGenMix, Mixup
 from genlabel.training.networks import MLP
 

@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel, mixed_accuracy
+from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
+from genlabel.densities import OnlineGaussianDensity
+from genlabel.integrations import mixed_accuracy
 from genlabel.mixing import Mixer, MixParams, blend
 from genlabel.training.networks import MLP
 

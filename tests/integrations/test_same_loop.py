@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from genlabel import CutMix, GenLabelMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel
+from genlabel import CutMix, GenLabelMixup, Mixup, OnlineGenLabel
+from genlabel.densities import OnlineGaussianDensity
 from genlabel.mixing import Mixer
 from genlabel.training import SGD, Batch, train_network
 from genlabel.training.networks import LeNet5, StagedNetwork

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from genlabel import CollapseWarning, CutMix, GenLabelMixup, ManifoldMixup, Mixup
+from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup
+from genlabel.densities import CollapseWarning
 from genlabel.mixing import Mixer
 
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

@@ -13,7 +13,7 @@ from scipy.stats import binomtest, gaussian_kde, multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 
-from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity, StackedDensity
+from genlabel import GaussianDensity, GenMix, KernelDensity, StackedDensity
 from genlabel.densities import (
     DiscriminantDensity,
     FlowDensity,
@@ -23,6 +23,7 @@ from genlabel.densities import (
     fixed_gaussians,
 )
 from genlabel.densities.covariance import Gaussians
+from genlabel.mixing import GenMixWarning
 from genlabel.mixing.genmix.finders import QuadricFinder, roots_on_segment
 from genlabel.mixing.genmix.sampler import share_out
 from genlabel.mixing.genmix.segments import bracketed_roots

@@ -115,7 +115,7 @@ def test_axis_is_logarithmic_only_where_losses_are_far_apart() -> None:
     assert "logarithmic axis" in far.get_xlabel()
 
 
-def test_saved_picture_is_sharp(tmp_path: Path) -> None:
+def test_saved_figure_is_sharp(tmp_path: Path) -> None:
     figure = plot_comparison(results(), "title")
     figure.savefig(tmp_path / "p.png")
     height, width = imread(tmp_path / "p.png").shape[:2]
@@ -129,7 +129,7 @@ def test_class_colors_differ(k: int) -> None:
     assert len(np.unique(colors.round(3), axis=0)) == k
 
 
-def test_points_have_the_colours_of_their_classes() -> None:
+def test_points_have_the_colors_of_their_classes() -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = np.array(["a", "b", "c"] * 20)
     ax = Figure().subplots()
@@ -162,7 +162,7 @@ def test_regions_are_the_predictions_of_the_cells() -> None:
     (image,) = ax.images
     assert image.get_extent() == [0.0, 2.0, 0.0, 1.0]
     region = np.asarray(image.get_array())
-    xs, ys = np.arange(0.1, 2.0, 0.2), np.arange(0.05, 1.0, 0.1)  # centres of the cells
+    xs, ys = np.arange(0.1, 2.0, 0.2), np.arange(0.05, 1.0, 0.1)  # centers of the cells
     np.testing.assert_array_equal(region, np.where(xs > 1.25, 1, np.where(ys[:, None] > 0.6, 2, 0)))
 
 
@@ -185,7 +185,7 @@ def test_regions_of_a_constant_classifier_have_no_boundary() -> None:
     assert len(ax.collections) == 1
 
 
-def test_a_suite_shows_every_set_once_a_panel_and_counts_the_wins() -> None:
+def test_a_benchmark_figure_shows_every_dataset_and_counts_wins() -> None:
     rng = np.random.default_rng(0)
     losses = {"default": rng.uniform(0.1, 1, 40), "a": rng.uniform(0.1, 1, 40), "b": rng.uniform(0.1, 1, 40)}
     records = pd.DataFrame(

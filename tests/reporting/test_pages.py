@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-from genlabel.reporting.html import Cell, DataTable, clean_text, environment, macro, page_script, page_style, shorten
+from genlabel.reporting.html import Cell, DataTable, clean_text, environment, shorten
 
 HOSTILE = {
     "script": "<script>document.title = 'owned'</script>",
@@ -54,21 +54,21 @@ NUMBERS = list(enumerate([3.0, 10.0, -2.0, 0.5, 100.0, 7.0, 8.0, 9.0]))
 
 
 @every_hostile
-def test_text_stays_text_wherever_it_stands(text: str, read_html: Callable[[str], Any]) -> None:
+def test_text_stays_text_everywhere_on_a_page(text: str, read_html: Callable[[str], Any]) -> None:
     plain, reader = read_html(a_page()), read_html(a_page(text))
     assert [tag for tag, _ in reader.tags] == [tag for tag, _ in plain.tags]
     assert len(reader.text) >= 8 * len(text)
 
 
 @every_hostile
-def test_escaped_text_reads_as_it_was_but_for_what_no_page_may_hold(text: str, read_html: Callable[[str], Any]) -> None:
+def test_escaped_text_is_unchanged_except_for_forbidden_characters(text: str, read_html: Callable[[str], Any]) -> None:
     shown = read_html(environment().from_string("{{ text }}").render(text=text)).text
     named = {"\u202e": "[U+202E]", "\u2066": "[U+2066]", "\x00": "\ufffd", "\x1b": "\ufffd", "\ud800": "\ufffd"}
     assert shown == "".join(named.get(letter, letter) for letter in text)
     clean_text(text).encode()
 
 
-def test_a_page_asks_for_nothing_and_is_the_same_each_time(read_html: Callable[[str], Any]) -> None:
+def test_a_page_makes_no_requests_and_is_reproducible(read_html: Callable[[str], Any]) -> None:
     text = a_page()
     tags = read_html(text).tags
     assert text == a_page()
@@ -85,8 +85,9 @@ def test_a_page_asks_for_nothing_and_is_the_same_each_time(read_html: Callable[[
 
 
 def test_style_and_script_are_small() -> None:
-    assert len(page_script().encode()) < 8_192
-    assert len(page_style().encode()) < 12_288
+    sizes = {name: len(environment().get_template(name).render().encode()) for name in ("page.js", "page.css")}
+    assert sizes["page.js"] < 8_192
+    assert sizes["page.css"] < 12_288
 
 
 def test_a_caller_renders_the_cells_of_a_table() -> None:
@@ -99,7 +100,8 @@ def test_a_caller_renders_the_cells_of_a_table() -> None:
 
 
 def test_long_cells_are_cut_and_show_all_under_the_pointer() -> None:
-    text = macro("data_table", DataTable("t", ["a"], [[200 * "word "]]))
+    table = DataTable("t", ["a"], [[200 * "word "]])
+    text = environment().from_string('{% import "macros.j2" as ui %}{{ ui.data_table(table) }}').render(table=table)
     assert f'title="{200 * "word "}"' in text
     assert text.count("word") < 230
 
@@ -129,7 +131,7 @@ def column(browser: Any, place: int, shown: bool = False) -> list[str]:
     )
 
 
-def test_it_opens_without_complaints_or_requests(opened: Any) -> None:
+def test_a_page_opens_without_errors_or_requests(opened: Any) -> None:
     opened.open(opened.path)
     assert opened.complaints() == []
     assert opened.requests() == [opened.path.as_uri()]
@@ -174,7 +176,7 @@ def test_the_theme_follows_the_system_until_it_is_switched(opened: Any, dark: bo
     assert opened.run("return document.getElementById('theme').ariaPressed") == str(not dark).lower()
 
 
-def test_a_figure_says_its_values_and_opens_larger(opened: Any) -> None:
+def test_a_figure_shows_its_values_and_opens_larger(opened: Any) -> None:
     opened.open(opened.path)
     tip = "return document.querySelector('.tip').hidden ? null : document.querySelector('.tip').textContent"
     assert opened.run(tip) is None

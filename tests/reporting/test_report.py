@@ -17,8 +17,9 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from genlabel import Diagnosis, diagnose, write_report
+from genlabel import diagnose, write_report
 from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
+from genlabel.evaluation import Diagnosis
 from genlabel.evaluation.comparison import PRIOR_BASELINE, compare, rank_methods
 from genlabel.evaluation.diagnosis.verdict import untrusted_verdict
 
@@ -145,7 +146,7 @@ def numbers(path: Path) -> dict[str, Any]:
 
 
 @every
-def test_a_report_is_whole_small_and_needs_nothing_else(
+def test_a_report_is_valid_small_and_self_contained(
     reports: dict[str, Path], kind: str, read_html: Callable[[str], Any]
 ) -> None:
     text = shown(reports[kind])
@@ -232,7 +233,7 @@ def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "x.json", a_table(PLAIN), pd.DataFrame())
 
 
-def test_predictions_that_a_comparison_did_not_count_are_those_of_the_paired_run(
+def test_uncounted_predictions_are_those_of_the_paired_experiment(
     reports: dict[str, Path], read_html: Callable[[str], Any]
 ) -> None:
     text, found = read_html(shown(reports["not counted"])).text, numbers(reports["not counted"])
@@ -260,7 +261,7 @@ SECTIONS = {
 
 
 @pytest.mark.parametrize("kind, expected", SECTIONS.items(), ids=SECTIONS)
-def test_what_was_found_has_its_sections(
+def test_sections_follow_from_the_data(
     reports: dict[str, Path], kind: str, expected: list[str], read_html: Callable[[str], Any]
 ) -> None:
     tags = read_html(shown(reports[kind])).tags
@@ -271,7 +272,7 @@ VIEWS = [(kind, 360, True) for kind in KINDS] + [("both", 1280, False), ("hostil
 
 
 @pytest.mark.parametrize("kind, width, dark", VIEWS, ids=[f"{kind}-{width}" for kind, width, _ in VIEWS])
-def test_a_browser_shows_every_figure_without_a_complaint(
+def test_a_browser_shows_every_figure_without_errors(
     browser: Any, reports: dict[str, Path], kind: str, width: int, dark: bool
 ) -> None:
     browser.open(reports[kind], width, dark=dark)
@@ -305,7 +306,7 @@ def test_in_a_browser_the_scores_sort(browser: Any, reports: dict[str, Path]) ->
     assert browser.run(column) == sorted(before, key=float)
 
 
-def test_one_split_is_told_as_such_and_reasons_are_sentences(
+def test_one_split_shows_no_noise_and_reasons_are_sentences(
     reports: dict[str, Path], read_html: Callable[[str], Any]
 ) -> None:
     one, lost = (read_html(shown(reports[kind])).text for kind in ("one split", "not trusted"))
@@ -315,7 +316,7 @@ def test_one_split_is_told_as_such_and_reasons_are_sentences(
     assert "It knows nothing." in lost
 
 
-def test_what_training_warned_of_is_not_said_to_be_found_in_the_table(
+def test_training_warnings_are_not_notes_on_the_table(
     tmp_path: Path, results: pd.DataFrame, read_html: Callable[[str], Any]
 ) -> None:
     table = replace(a_table(PLAIN), notes=["rows that equal an earlier row: 3"])

@@ -61,6 +61,7 @@ class Density(StrEnum):
     """Names of densities; a test compares them with the registry, whose import is slow."""
 
     stacked = "stacked"
+    discriminant = "discriminant"
     gaussian = "gaussian"
     kernel = "kernel"
     mixture = "mixture"
@@ -110,7 +111,7 @@ def compare(
         bool,
         typer.Option(
             "--diagnosis/--no-diagnosis",
-            help="Whether the report includes a diagnosis of mixing, which takes about as long as a few splits.",
+            help="Include a diagnosis of mixing in the report, which takes about as long as a few splits.",
         ),
     ] = True,
     as_json: AsJson = False,
@@ -160,7 +161,9 @@ def compare(
                 "splits": (seed, test_size, min_class_size),
             },
         )
-        _check_records(records, restart)
+        from genlabel.evaluation.records import COMPARISON, check_store
+
+        check_store(records, COMPARISON, restart)
         finished = f"finished fits are in {records}; run the same command to resume"
         with (
             one_line_errors(finished, debug),
@@ -226,9 +229,3 @@ def records_path(name: str, settings: dict[str, Any]) -> Path:
     """
     text = json.dumps(settings, sort_keys=True)
     return Path("build", f"compare-{name}-{sha256(text.encode()).hexdigest()[:6]}.sqlite")
-
-
-def _check_records(path: Path, restart: bool) -> None:
-    from genlabel.evaluation.records import COMPARISON, check_store
-
-    check_store(path, COMPARISON, restart)

@@ -97,9 +97,7 @@ def train_images(
             help="Parameter of Beta(alpha, alpha), the law of the mixing weights.", show_default="1, manifold 2"
         ),
     ] = None,
-    lam_per: Annotated[
-        LamPer, typer.Option(help="Whether each image or each batch has a mixing weight.")
-    ] = LamPer.sample,
+    lam_per: Annotated[LamPer, typer.Option(help="A mixing weight for each image or for each batch.")] = LamPer.sample,
     gamma: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the generated label.")] = 0.1,
     beta: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Memory of the moving averages of the Gaussians.")

@@ -236,7 +236,7 @@ def check_points(X: Tensor) -> None:
 
     >>> check_points(torch.tensor([[1e200]], dtype=torch.float64))
     Traceback (most recent call last):
-    ValueError: X has values of size 1e+200, whose squares are beyond all numbers; make them missing, or divide them
+    ValueError: X has values of size 1e+200, whose squares overflow; set them to NaN, or rescale the column
     """
     if X.shape[1] == 0:
         raise ValueError(f"X has shape {tuple(X.shape)}; a density needs at least one feature")

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from genlabel._arrays import as_rng, chunks
 from genlabel._progress import out_of_time, report_progress
+from genlabel._splits import Fold, training_rows
 from genlabel.densities.base import MAX_CHUNK_VALUES, ClassDensity
 from genlabel.densities.power_transform import PowerTransform, split_transform
 
@@ -34,6 +35,20 @@ class CrossValSample(NamedTuple):
     """Masks (f, n) of the training rows of each fold; each fold has at least one row of each class."""
     valid: Sequence[Tensor]
     """Indices of the validation rows of each fold."""
+
+    @classmethod
+    def of_rows(
+        cls, X: Tensor, classes: Tensor, weight: Tensor, folds: Sequence[Fold], rows: NDArray[np.intp]
+    ) -> CrossValSample:
+        """Return some rows with the folds among them; a class without training rows in a fold keeps its rows there."""
+        position = np.full(len(X), -1)
+        position[rows] = np.arange(len(rows))
+        masks, valid = [], []
+        for fold in folds:
+            train, held_out = position[fold.train], position[fold.valid]
+            masks.append(training_rows(train[train >= 0], classes.numpy()[rows]))
+            valid.append(torch.from_numpy(held_out[held_out >= 0]))
+        return cls(X[rows], classes[rows], weight[rows], torch.from_numpy(np.stack(masks)), valid)
 
     @property
     def k(self) -> int:

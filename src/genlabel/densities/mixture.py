@@ -244,18 +244,8 @@ def fit_mixtures(
 ) -> Mixtures:
     """Fit a mixture of each size to each group; the leading dimensions are (k, g, number of sizes).
 
-    Parameters
-    ----------
-    groups : Groups
-    sizes : sequence of int
-    tied : bool
-    reg : Tensor (d,)
-        Variances that are added.
-    max_iter : int
-    draws : array (largest size,)
-        Numbers in [0, 1) that initialize the components.
-    trace : list, optional
-        Receives the mean log-likelihoods of every step, (k, g, number of sizes).
+    `reg` (d,) is added to the variances, `draws` (largest size,) in [0, 1) initialize the components, and `trace`
+    receives the mean log-likelihoods of every step, (k, g, number of sizes).
     """
     data = _GroupData.of(groups, reg, tied)
     seeds = _draw_seeds(data, draws)

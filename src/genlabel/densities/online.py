@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import torch
 from torch import Tensor, nn
 
-from genlabel._distributed import all_reduce_sum, rank_and_world_size
+from genlabel._runtime import all_reduce_sum, rank_and_world_size
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
@@ -230,9 +230,9 @@ class OnlineGaussianDensity(nn.Module):
 
     def _check(self, features: Tensor) -> None:
         """Raise unless features are (n, d) with the d of the buffers."""
-        known = features.shape[-1] if self.mean is None else self.mean.shape[1]
-        if features.ndim != 2 or features.shape[1] != known:
-            raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {known})")
+        d = features.shape[-1] if self.mean is None else self.mean.shape[1]
+        if features.ndim != 2 or features.shape[1] != d:
+            raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {d})")
 
     def _distances(self, x: Tensor, mu: Tensor, precision: Tensor) -> Tensor:
         """Return (x - mu_c)^T Sigma_c^-1 (x - mu_c), (m, k)."""
@@ -302,8 +302,8 @@ class OnlineGaussianDensity(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings for the representation."""
-        known = "?" if self.mean is None else self.mean.shape[1]
-        return f"{self.num_classes} classes, {known} features, {self.covariance}, {self.statistics}, beta={self.beta:g}"
+        d = "?" if self.mean is None else self.mean.shape[1]
+        return f"{self.num_classes} classes, {d} features, {self.covariance}, {self.statistics}, beta={self.beta:g}"
 
 
 def _expand_like(per_class: Tensor, values: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor
 
@@ -301,7 +300,7 @@ class StackedDensity(ClassDensity):
         reports: dict[str, dict[str, Any]] = {}
         for bound in (min(MAX_SEARCH_ROWS, max_rows), MAX_WEIGHTING_ROWS):
             rows = np.sort(order[: max(bound, 2 * k)])  # at least a training row and a held-out row of each class
-            evaluation = self._evaluate(candidates, _select_rows(X, index, weight, folds, rows))
+            evaluation = self._evaluate(candidates, CrossValSample.of_rows(X, index, weight, folds, rows))
             reports |= {report["name"]: report for report in evaluation.reports()}
             candidates = evaluation.candidates
             if len(rows) == n or out_of_time():
@@ -356,11 +355,12 @@ class StackedDensity(ClassDensity):
         chosen = [{"name": name, "weight": weight, "temperature": heat} for name, weight, heat in members]
         sample, mask = evaluation.sample, evaluation.sample.out_of_fold
         log_proba, index, weight = evaluation.held_out[mask], sample.classes[mask], sample.weight[mask]
+        error = calibration_error(log_proba.numpy(), index.numpy(), weight.numpy())
         return {
             "method": self.method,
             "chosen": sorted(chosen, key=lambda member: -member["weight"]),
             **_scores(log_proba, index, weight),
-            "calibration_error": float(calibration_error(log_proba.numpy(), index.numpy(), weight.numpy())),
+            "calibration_error": float(error),
             "candidates": candidates,
             "folds": len(self.fold_choices_),
             "rows": len(sample.X),
@@ -399,21 +399,6 @@ class _Evaluation(NamedTuple):
             log_proba = torch.where(is_defined(values)[..., None], posterior, torch.nan)
             reports.append({"name": name, "temperature": heat, **_scores(log_proba, index, weight), "rows": len(mask)})
         return reports
-
-
-def _select_rows(
-    X: Tensor, index: Tensor, weight: Tensor, folds: Sequence[Fold], rows: NDArray[np.intp]
-) -> CrossValSample:
-    """Return some rows with the folds among them; a class without training rows in a fold keeps its rows there."""
-    position = np.full(len(X), -1)
-    position[rows] = np.arange(len(rows))
-    classes = index.numpy()[rows]
-    masks, valid = [], []
-    for fold in folds:
-        train, held_out = position[fold.train], position[fold.valid]
-        masks.append(training_rows(train[train >= 0], classes))
-        valid.append(torch.from_numpy(held_out[held_out >= 0]))
-    return CrossValSample(X[rows], index[rows], weight[rows], torch.from_numpy(np.stack(masks)), valid)
 
 
 def _scores(log_proba: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:

@@ -271,7 +271,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     @property
     def predicts_by_network(self) -> bool:
-        """Whether `network_` alone predicts, and no density."""
+        """True if `network_` alone predicts, without a density."""
         return self.pool_weights_ is None or self.pool_weights_.density is None
 
     @final

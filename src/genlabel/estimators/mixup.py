@@ -113,7 +113,10 @@ class MixupClassifier(NetworkClassifier):
         return cast(Self, model.set_params(**params))
 
     def _search_space(self, config: TrainerConfig) -> SearchSpace:
-        labelers = self._labelers()
+        several = isinstance(self.labeler, Sequence) and not isinstance(self.labeler, str)
+        if several and not len(self.labeler):
+            raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
+        labelers = [_labeler(each) for each in (self.labeler if several else [self.labeler])]
         mixing = self._mixing(len(config.hidden), labelers)
         space = self._single_label_space(config, mixing, labelers[0], self.exclude_intrusion)
         if len(labelers) > 1:
@@ -166,15 +169,6 @@ class MixupClassifier(NetworkClassifier):
         for name, is_default in unused.items():
             if not is_default:
                 raise ValueError(f"{name}={getattr(self, name)!r} has no effect with mixer=None; use mixer='mixup'")
-
-    def _labelers(self) -> list[Labeler]:
-        """Return the labelers among which the search chooses."""
-        given = self.labeler
-        if not isinstance(given, Sequence) or isinstance(given, str):
-            return [_labeler(given)]
-        if not len(given):
-            raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
-        return [_labeler(each) for each in given]
 
 
 def _labeler(labeler: Any) -> Labeler:

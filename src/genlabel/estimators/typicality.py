@@ -223,17 +223,19 @@ class Typicality(BaseEstimator):
         self.common_values_ = np.quantile(torch.cat(held_out).numpy(), COMMON_QUANTILES, axis=0, method="nearest")
         self.log_weight_ = weights[selected].log()
         self.size_ = effective_size(torch.cat(counts))
-        self.folds_ = [
-            self._conformal_scores(model.select(selected), part, count.numpy())
-            for model, part, count in zip(models, held_out, counts, strict=True)
-        ]
-        scores = np.concatenate([fold.scores for fold in self.folds_])
+        self.folds_ = []
+        for model, part, count in zip([model.select(selected) for model in models], held_out, counts, strict=True):
+            scores = self._score(model, part)
+            order = np.argsort(scores, kind="stable")
+            mass = np.concatenate([[0.0], np.cumsum(count.numpy()[order])])
+            self.folds_.append(ConformalScores(model, scores[order], mass))
+        held_out_scores = np.concatenate([fold.scores for fold in self.folds_])
         names = list(candidates)
         self.report_ = {
             "weights": {names[m]: float(weights[m]) for m in selected},
             "folds": len(self.folds_),
-            "rows": len(scores),
-            "log_density": float(np.median(scores)),
+            "rows": len(held_out_scores),
+            "log_density": float(np.median(held_out_scores)),
             "least": 1.0 / (1.0 + self.size_),
         }
         return self
@@ -273,11 +275,6 @@ class Typicality(BaseEstimator):
                 f"density={self.density!r} is not a normalized density; use 'auto' or, for example, GaussianDensity()"
             )
         return {type(self.density).__name__: self.density}
-
-    def _conformal_scores(self, model: TypicalityModel, points: Tensor, count: NDArray[np.float64]) -> ConformalScores:
-        scores = self._score(model, points)
-        order = np.argsort(scores, kind="stable")
-        return ConformalScores(model, scores[order], np.concatenate([[0.0], np.cumsum(count[order])]))
 
     def _score(self, model: TypicalityModel, points: Tensor) -> NDArray[np.float64]:
         """Return scores of points (m, d), (m,): log-densities, penalized for new values and for extreme values."""

@@ -1,10 +1,5 @@
 """Generative labels in any training loop: GenLabelMixup, and its adapters to other libraries."""
 
-from genlabel._lazy import lazy_getattr
-from genlabel.integrations.batches import MixedAccuracy, mixed_accuracy
-from genlabel.integrations.collate import MixCollate
-from genlabel.integrations.mixup import GenLabelMixup
+import lazy_loader
 
-__all__ = ["GenLabelCallback", "GenLabelMixup", "GenLabelTrainer", "MixCollate", "MixedAccuracy", "mixed_accuracy"]
-
-__getattr__ = lazy_getattr(__name__, {"lightning": ("GenLabelCallback",), "trainer": ("GenLabelTrainer",)})
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

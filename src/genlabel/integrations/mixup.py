@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
 from genlabel._arrays import one_hot
-from genlabel._distributed import rank_and_world_size
+from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
 from genlabel.integrations.batches import MixedAccuracy, check_batch, keep_memory_format, mixed_accuracy
@@ -267,7 +267,7 @@ class GenLabelMixup(nn.Module):
         return torch.nn.functional.cross_entropy(scores.float(), self.target(scores))
 
     def accuracy(self, scores: Tensor) -> MixedAccuracy:
-        """Return :func:`genlabel.mixed_accuracy` of scores (n, k) for the last mixed batch."""
+        """Return :func:`genlabel.integrations.mixed_accuracy` of scores (n, k) for the last mixed batch."""
         batch = self._last_batch()
         if batch.draw is None:
             return mixed_accuracy(scores, batch.y)

@@ -16,19 +16,14 @@ STATE_FILE = "genlabel.pt"
 """File next to the model, with everything learned."""
 
 
-def _base() -> Any:
-    """Return the Trainer of transformers; `object` if it is not installed."""
-    try:
-        return importlib.import_module("transformers").Trainer
-    except ImportError:
-        return object
-
-
-_Trainer = _base()
+try:
+    _Trainer: Any = importlib.import_module("transformers").Trainer
+except ImportError:
+    _Trainer = object
 
 
 @final
-class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
+class GenLabelTrainer(_Trainer):
     """A `transformers.Trainer` with mixed training batches and the loss of soft labels.
 
     A model that receives soft labels silently treats them as multiple labels, and trains each class by binary

@@ -94,17 +94,12 @@ class GenLabelSampler(Sampler):
         points = self.scaler_(X)
         labeler = GenLabel(density, self.gamma, priors=self.priors)
         self.labeler_ = labeler.fit(points, self.classes_[index])
-        parts = [self._mix_all(X, points, index, rng) for _ in range(-(-count // len(X)))]
+        parts, mixup, rows = [], Mixup(self.alpha), np.arange(len(X))
+        for _ in range(-(-count // len(X))):  # mix each row once; the density is evaluated at the standardized points
+            draw = mixup.draw(len(X), rng)
+            info = BatchInfo(rows=rows, points=points)
+            labels = self.labeler_.label(mixup.mix(points, draw), self.classes_[index], draw, info)
+            parents = np.stack([rows, draw.partner], 1)
+            parts.append(Synthetic(mixup.mix(X, draw), labels, index[parents], 1.0 - draw.lam, parents))
         made = Synthetic.concatenate(parts)
         return made.select(np.sort(rng.permutation(len(made.points))[:count]))
-
-    def _mix_all(
-        self, X: NDArray[np.float64], points: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator
-    ) -> Synthetic:
-        """Mix each row once; the density is evaluated at the standardized points."""
-        draw, mixup = Mixup(self.alpha).draw(len(X), rng), Mixup()
-        rows = np.arange(len(X))
-        info = BatchInfo(rows=rows, points=points)
-        labels = self.labeler_.label(mixup.mix(points, draw), self.classes_[index], draw, info)
-        parents = np.stack([rows, draw.partner], 1)
-        return Synthetic(mixup.mix(X, draw), labels, index[parents], 1.0 - draw.lam, parents)

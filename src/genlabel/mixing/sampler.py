@@ -142,7 +142,14 @@ class Sampler(BaseEstimator, ABC):
         if self.output == "weighted":
             self.sample_weight_ = np.concatenate([np.ones(n), made.labels[rows, columns]])
         if self.output != "soft":
-            return _append_points(X, points), _append_labels(y, self.classes_[columns])
+            labels = self.classes_[columns]
+            joined: Any
+            if isinstance(y, pd.Series):
+                joined = pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
+            else:
+                given = np.asarray(y).ravel()
+                joined = np.concatenate([given, labels.astype(given.dtype)])
+            return _append_points(X, points), joined
         target = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
         is_series = isinstance(y, pd.Series)
         return _append_points(X, points), pd.DataFrame(target, columns=self.classes_) if is_series else target
@@ -189,10 +196,3 @@ def _can_hold(dtype: Any, points: NDArray[np.float64]) -> bool:
         return False
     largest = float(np.finfo(getattr(dtype, "numpy_dtype", dtype)).max)
     return bool(np.abs(points).max(initial=0.0) <= largest)
-
-
-def _append_labels(y: Any, labels: NDArray[Any]) -> Any:
-    if not isinstance(y, pd.Series):
-        given = np.asarray(y).ravel()
-        return np.concatenate([given, labels.astype(given.dtype)])
-    return pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)

@@ -54,12 +54,12 @@ class CandidateSearch(BaseEstimator, ABC):
 
     @property
     def predicts_with_folds(self) -> bool:
-        """Whether the networks of all folds predict."""
+        """True if the networks of all folds predict."""
         return isinstance(self.ensemble, str) and self.ensemble == "cv"
 
     @property
     def refits(self) -> bool:
-        """Whether the networks that predict are trained on all rows, after the search."""
+        """True if the networks that predict are trained on all rows, after the search."""
         return not self.predicts_with_folds and not self.restore_best
 
     @abstractmethod

@@ -153,9 +153,9 @@ def _fold_scores(log_proba: NDArray[np.float64], rows: ValidationRows) -> NDArra
     return np.array([[measure(*part) for part in parts] for measure in (accuracy, log_loss)])
 
 
-def rank_candidates(scores: NDArray[np.float64], scoring: str) -> NDArray[np.int64]:
-    """Return the rank of each candidate, (candidates,), from 1, by accuracy and log-loss (2, folds, candidates)."""
-    hits, losses = (values.mean(0) for values in scores)
+def rank_candidates(table: ScoreTable, scoring: str, by_network: bool = False) -> NDArray[np.int64]:
+    """Return the rank of each candidate, (candidates,), from 1; by the networks alone, or by what is compared."""
+    hits, losses = (values.mean(0) for values in (table.network if by_network else table.compared))
     keys = (losses, -hits.round(12)) if scoring == "accuracy" else (-hits, losses)
     ranks = np.empty(len(hits), dtype=np.int64)
     ranks[np.lexsort(keys)] = np.arange(1, len(hits) + 1)
@@ -177,7 +177,7 @@ def results_table(params: list[dict[str, Any]], table: ScoreTable, scoring: str,
         "std_test_score": hits.std(0),
         "mean_test_log_loss": losses.mean(0),
         "std_test_log_loss": spread,
-        "rank_test_score": rank_candidates(table.compared, scoring),
+        "rank_test_score": rank_candidates(table, scoring),
     }
     if pooled:
         results["mean_test_pooled_score"] = table.compared[0].mean(0)

@@ -17,7 +17,6 @@ from genlabel.model_selection.options import TrainerConfig
 from genlabel.model_selection.pooling import PoolWeights, fit_pool_weights, pool
 from genlabel.model_selection.scoring import (
     ScoreTable,
-    Scoring,
     ValidationRows,
     epoch_scores,
     rank_candidates,
@@ -101,13 +100,16 @@ def search_candidates(
 ) -> list[SearchResult]:
     """Return what :func:`search` does, as a part of the current stage, with a random stream."""
     subsets = [range(len(space.configurations))] if subsets is None else subsets
-    rows, scoring = len(data.raw.X), config.search.scoring
-    epochs = config.max_epochs(rows)
+    n, scoring = len(data.raw.X), config.search.scoring
+    epochs = config.max_epochs(n)
     if not needs_folds(space, config, subsets):
         return [_only_configuration(space, subset[0], epochs) for subset in subsets]
     progress.best_loss = None
     tasks = fold_tasks(space, data, fit_labelers, stream)
     subsets, epochs = _within_limits(space, data, config, progress, subsets, tasks, epochs)
+    measure = {"valid": data.valid, "scoring": scoring, "seed": data.seed}
+    every = 1 if isinstance(scoring, str) else EPOCHS_BETWEEN_ATTACKS
+    restore_best = config.search.restore_best and BestEpoch(partial(epoch_scores, **measure), every)
     trainers = {
         m: make_trainer(
             space,
@@ -116,14 +118,18 @@ def search_candidates(
             m,
             epochs,
             [space.candidates[c] for c in indices],
-            epochs_per_pass=config.epochs_per_pass(rows),
-            restore_best=_epoch_rule(data, config),
+            epochs_per_pass=config.epochs_per_pass(n),
+            restore_best=restore_best,
             progress=progress,
         )
         for m, indices in candidates_by_mixing(space, subsets).items()
     }
     validation, rank_by = ValidationRows.of_folds(data), scoring if isinstance(scoring, str) else "accuracy"
-    density = None if space.pooling is None else _density_log_proba(data, tasks[0])
+    density = None
+    if space.pooling is not None:  # log-posteriors (n, k) of the held-out rows, each by the density of its fold
+        labelers = [cast(GenLabel, task.labelers[-1]) for task in tasks[0]]
+        pairs = zip(labelers, data.valid, strict=True)
+        density = np.concatenate([labeler.log_posterior(rows.X, data.raw.class_weight) for labeler, rows in pairs])
     score = partial(
         score_candidates,
         rows=validation,
@@ -135,12 +141,12 @@ def search_candidates(
     checkpoints = successive_halving(
         space,
         trainers,
-        config.schedule(epochs, rows),
+        config.schedule(epochs, n),
         subsets,
-        partial(validation_log_proba, valid=data.valid, scoring=scoring, seed=data.seed),
+        partial(validation_log_proba, **measure),
         score,
         # On large tables, pooling with a strong density would hide which networks learn fastest.
-        partial(_rank, scoring=rank_by, by_network=config.epochs_per_pass(rows) > 1),
+        partial(rank_candidates, scoring=rank_by, by_network=config.epochs_per_pass(n) > 1),
         validation.weight,
         progress,
     )
@@ -187,26 +193,6 @@ def _within_limits(
     return fit_to_time_limit(space, subsets, epochs, partial(config.schedule, rows=rows), seconds, progress)
 
 
-def _epoch_rule(data: CVData, config: TrainerConfig) -> bool | BestEpoch:
-    """Return which epoch of the networks of the folds is used: the last, or the best on the rows that they hold out."""
-    if not config.search.restore_best:
-        return False
-    scoring: Scoring = config.search.scoring
-    score = partial(epoch_scores, valid=data.valid, scoring=scoring, seed=data.seed)
-    return BestEpoch(score, every=1 if isinstance(scoring, str) else EPOCHS_BETWEEN_ATTACKS)
-
-
-def _rank(table: ScoreTable, scoring: str, by_network: bool) -> NDArray[np.int64]:
-    return rank_candidates(table.network if by_network else table.compared, scoring)
-
-
-def _density_log_proba(data: CVData, tasks: Sequence[TrainingTask]) -> NDArray[np.float64]:
-    """Return the log-posteriors (n, k) of the held-out rows of all folds, each by the density of its fold."""
-    labelers = [cast(GenLabel, task.labelers[-1]) for task in tasks]
-    pairs = zip(labelers, data.valid, strict=True)
-    return np.concatenate([labeler.log_posterior(valid.X, data.raw.class_weight) for labeler, valid in pairs])
-
-
 def _select(
     space: SearchSpace,
     checkpoints: Sequence[Checkpoint],
@@ -234,7 +220,9 @@ def _select(
     candidates, ranks = [hyperparameters[i] for i in indices], results["rank_test_score"][indices]
     best = indices[select_best(table, rows.weight, scoring, candidates, ranks)]
     own = np.asarray(eligible[best], dtype=np.float64)
-    weights = _pool_weights(space, own, rows, density, log_prior)
+    weights = space.pooling if isinstance(space.pooling, PoolWeights) else None
+    if weights is None and (density is not None or space.calibrate):
+        weights = fit_pool_weights(own, density, rows.y, log_prior, rows.weight)
     predicted = own if weights is None else pool(own, density, log_prior, weights)
     chosen = checkpoints[best]
     return SearchResult(
@@ -248,18 +236,3 @@ def _select(
         weights,
         predicted.astype(np.float32),
     )
-
-
-def _pool_weights(
-    space: SearchSpace,
-    log_proba: NDArray[np.float64],
-    rows: ValidationRows,
-    density: NDArray[np.float64] | None,
-    log_prior: NDArray[np.float64],
-) -> PoolWeights | None:
-    """Return the weights with which a network predicts, from its log-probabilities (n, k) of the held-out rows."""
-    if isinstance(space.pooling, PoolWeights):
-        return space.pooling
-    if density is None and not space.calibrate:
-        return None
-    return fit_pool_weights(log_proba, density, rows.y, log_prior, rows.weight)

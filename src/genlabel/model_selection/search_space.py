@@ -29,7 +29,7 @@ class MixingConfig:
 
     @property
     def mixes(self) -> bool:
-        """Whether any sample is mixed; if not, this is plain training."""
+        """True if any sample is mixed; if not, this is plain training."""
         return self.mixer is not None and self.clean_fraction < 1.0
 
     def apply(self, task: TrainingTask) -> TrainingTask:

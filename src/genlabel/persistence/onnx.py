@@ -1,4 +1,7 @@
-"""The network of a classifier as an ONNX graph: from features to log-probabilities, the mean of several included."""
+"""Export of the network of a classifier as an ONNX graph, from features to log-probabilities.
+
+The graph is written by hand with `onnx` alone: the exporter of torch needs `onnxscript` as well.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,16 @@ from genlabel.training.networks import MLP, Ensemble
 
 OPSET = 17
 IR_VERSION = 8
-"""Of ONNX: old enough for runtimes of 2022."""
+"""Version of the file format, old enough for runtimes of 2022."""
 
 
 def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
     """Write the network of a fitted classifier as an ONNX file.
 
-    The graph takes the classifier's numbers (m, d), not standardised and without gaps: `classifier.encode(X)`, of a
-    pipeline what its last step is given, of a loaded model `LoadedModel.features(X)`. It gives `log_proba` (m, k) and
-    `class_index` (m,). The names of classes and numbers are in the file's metadata, "classes" and "features".
+    The graph takes the features of the classifier (m, d), not standardized and without missing values:
+    `classifier.encode(X)`, for a pipeline the input of its last step, for a loaded model `LoadedModel.features(X)`. It
+    returns `log_proba` (m, k) and `class_index` (m,). The names of classes and features are in the metadata of the
+    file, "classes" and "features".
 
     A stacked density that is averaged with the network is *not* exported: the file then holds the network alone, with a
     UserWarning. `pool_with_density=None` trains a classifier that is a network and nothing else.
@@ -68,7 +72,7 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
         raise ValueError(f"{type(classifier).__name__} has no network; export a GenLabelClassifier or MixupClassifier")
     check_is_fitted(classifier, "scaler_")
     graph = _Graph(onnx, np.dtype(dtype))
-    logs = graph.add("LogSoftmax", graph.network(classifier.network_, graph.standardised(classifier.scaler_)), axis=1)
+    logs = graph.add("LogSoftmax", graph.network(classifier.network_, graph.standardized(classifier.scaler_)), axis=1)
     logs = _pooled(graph, classifier, logs)
     graph.add("Identity", logs, name="log_proba")
     graph.add("ArgMax", logs, name="class_index", axis=1, keepdims=0)
@@ -80,7 +84,7 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
 
 @final
 class _Graph:
-    """The nodes and constants of a graph, in the order in which they are added."""
+    """Nodes and constants of a graph, in the order in which they are added."""
 
     def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
         self._onnx, self._dtype = onnx, dtype
@@ -88,26 +92,26 @@ class _Graph:
         self._constants: list[Any] = []
 
     def add(self, operation: str, *inputs: Any, name: str = "", **attributes: Any) -> str:
-        """Add a node, of inputs that are names or numbers; return the name of its output."""
+        """Add a node, whose inputs are names or numbers, and return the name of its output."""
         names = [item if isinstance(item, str) else self.constant(item) for item in inputs]
         name = name or f"{operation.lower()}_{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(operation, names, [name], **attributes))
         return name
 
     def constant(self, values: Any) -> str:
-        """Add numbers, whole ones as int64; return their name."""
+        """Add numbers, integers as int64, and return their name."""
         array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
         array = array.astype(np.int64 if array.dtype.kind == "i" else self._dtype)
         self._constants.append(self._onnx.numpy_helper.from_array(array, f"constant_{len(self._constants)}"))
         return str(self._constants[-1].name)
 
-    def standardised(self, scaler: Any) -> str:
-        """The features less their means, over their deviations, without constant ones."""
+    def standardized(self, scaler: Any) -> str:
+        """Add the standardized features, without constant ones."""
         scaled = self.add("Div", self.add("Sub", "features", scaler.mean), scaler.scale)
         return scaled if scaler.keep.all() else self.add("Gather", scaled, np.flatnonzero(scaler.keep), axis=1)
 
     def network(self, network: nn.Module, points: str) -> str:
-        """Scores of a network, or of several as one, at points."""
+        """Add the scores of a network or an ensemble."""
         return (
             self._ensemble(network, points) if isinstance(network, Ensemble) else self._mlp(cast(MLP, network), points)
         )
@@ -121,7 +125,7 @@ class _Graph:
         return points
 
     def _ensemble(self, ensemble: Ensemble, points: str) -> str:
-        """The mean of the members, pooled with the class frequencies, as the module has it."""
+        """Add the mean of the networks, pooled with the class priors, as the module computes it."""
         each = [self.add("LogSoftmax", self.network(one, points), axis=1) for one in ensemble.networks]
         stacked = self.add("Concat", *[self.add("Unsqueeze", one, np.array([0])) for one in each], axis=0)
         total = self.add("ReduceLogSumExp", stacked, axes=[0], keepdims=0)
@@ -131,7 +135,7 @@ class _Graph:
         return self.pooled(mean, ensemble.log_prior, PoolWeights(ensemble.weight, prior=ensemble.doubt))
 
     def pooled(self, logs: str, log_prior: Any, pooling: PoolWeights) -> str:
-        """log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalised."""
+        """Add log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalized."""
         prior = np.asarray(log_prior, dtype=np.float64)
         far = self.add("Mul", self.add("Sub", logs, prior), float(pooling.network))
         found = self.add("LogSoftmax", self.add("Add", far, prior), axis=1)
@@ -141,7 +145,7 @@ class _Graph:
         return self.add("Log", self.add("Add", sure, pooling.prior * np.exp(prior)))
 
     def model(self, d: int, k: int, metadata: dict[str, str]) -> Any:
-        """The whole file."""
+        """Return the model with its inputs, outputs and metadata."""
         helper, tensor = self._onnx.helper, self._onnx.TensorProto
         kind = helper.np_dtype_to_tensor_dtype(self._dtype)
         inputs = [helper.make_tensor_value_info("features", kind, ["m", d])]
@@ -157,7 +161,7 @@ class _Graph:
 
 
 def _pooled(graph: _Graph, classifier: NetworkClassifier, logs: str) -> str:
-    """The log-probabilities as predicted, but for a stacked density, of which a warning tells."""
+    """Add the pooling with the class priors; a stacked density is left out, with a warning."""
     pooling = classifier.pool_weights_
     if classifier.predicts_by_network or pooling is None:
         return logs
@@ -179,7 +183,7 @@ def _metadata(classifier: NetworkClassifier) -> dict[str, str]:
 
 
 def _features(classifier: NetworkClassifier) -> list[str]:
-    """The names of the numbers that the graph takes."""
+    """Return the names of the features that the graph takes."""
     if isinstance(classifier.encoder_, FrameEncoder):
         return [str(name) for name in classifier.encoder_.columns.get_feature_names_out()]
     names = getattr(classifier, "feature_names_in_", None)

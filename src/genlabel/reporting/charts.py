@@ -87,7 +87,7 @@ def draw_intervals(ax: Axes, rows: Sequence[Interval], axis: str, digits: int = 
         Title of the axis: the quantity, and which way is better.
     digits : int
     zero : bool
-        Whether zero is in view and has a line.
+        If True, zero is in view and has a line.
 
     Examples
     --------

@@ -12,15 +12,13 @@ from matplotlib.ticker import MaxNLocator
 from genlabel.evaluation.diagnosis import DensityCheck, Diagnosis, MixedSampleStats, PairedExperiment
 from genlabel.evaluation.diagnosis.verdict import overall_stats
 from genlabel.reporting.charts import Bar, HeatCell, Interval, draw_bars, draw_heat_map, draw_intervals
-from genlabel.reporting.figures import GRAY, PALETTE, finish_axes, new_figure, plain_text
+from genlabel.reporting.figures import ARM_COLORS, GRAY, PALETTE, finish_axes, new_figure, plain_text
 from genlabel.reporting.words import name_of, percent
 
 MAX_CLASSES_PANEL, MAX_CLASSES = 8, 26
 """Classes whose pairs are a heat map, in a panel and in a figure of its own; of more, the worst pairs are listed."""
 MAX_PAIRS = 12
 MAX_CURVES = 3
-ARM_COLORS = {"vanilla": PALETTE[0], "mixup": PALETTE[1], "GenLabel": PALETTE[2]}
-"""Colors of the methods that differ in their mixing alone."""
 
 
 def plot_diagnosis(diagnosis: Diagnosis) -> Figure:

@@ -35,6 +35,8 @@ HEAT, COOL = "#e8862e", "#4a9bd4"
 THEME_COLORS = {color: f"c{number}" for number, color in enumerate(PALETTE, 1)} | {HEAT: "heat", COOL: "cool"}
 """CSS variables of these colors, which have darker or lighter values on a dark page."""
 GRAY = PALETTE[7]
+ARM_COLORS = {"vanilla": PALETTE[0], "mixup": PALETTE[1], "GenLabel": PALETTE[2]}
+"""Colors of the methods that differ in their mixing alone."""
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -109,8 +111,10 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
     if log_axis:
         ax.set_xscale("log")
     floor, ceiling = (0.0, 100.0) if score == "accuracy" else (smallest / 2 if log_axis else 0.0, np.inf)
+    others = sorted(name for name in methods if name not in ARM_COLORS)  # the same colors in any order of the rows
     for row, (name, scores) in enumerate(values.items()):
-        color, mean = PALETTE[row % 7], scores.mean()
+        color = ARM_COLORS.get(name) or PALETTE[3 + others.index(name) % 5]
+        mean = scores.mean()
         low, high = np.clip(interval(scores, test_size), floor, ceiling)
         ax.scatter(
             scores, row + np.linspace(0.14, 0.36, len(scores)), s=13, color=color, alpha=0.55, linewidths=0, zorder=2

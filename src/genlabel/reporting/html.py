@@ -68,21 +68,11 @@ def clean_text(value: Any) -> str:
     return DIRECTION_MARKS.sub(lambda mark: f"[U+{ord(mark[0]):04X}]", text)
 
 
-def page_style() -> str:
-    """Return the CSS of every page."""
-    return environment().get_template("page.css").render()
-
-
-@cache
-def page_script() -> str:
-    """Return the JavaScript of every page: theme, sorting, filters, values under the pointer, larger figures."""
-    return environment().get_template("page.js").render()
-
-
 @cache
 def _content_security_policy() -> str:
     """Return the rules of a page: show what is in it, run its script and no other."""
-    digest = b64encode(sha256(page_script().encode()).digest()).decode()
+    script = environment().get_template("page.js").render()
+    digest = b64encode(sha256(script.encode()).digest()).decode()
     rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     return f"default-src 'none'; script-src 'sha256-{digest}'; {rest}"
 
@@ -145,17 +135,17 @@ class DataTable:
     best : sequence of int
         Indices of rows that are marked.
     sortable : bool
-        Whether a click on a title sorts.
+        If True, a click on a title sorts.
     filterable : bool, optional
-        Whether the table has a search box; by default from eight rows on.
+        If True, the table has a search box; by default from eight rows on.
     sorted_by : int, optional
         Index of the column by which the rows are sorted already, in ascending order.
 
     Examples
     --------
     >>> table = DataTable("Sizes", ["name", "cm"], [["a < b", Cell("1.0", 1.0)]])
-    >>> macro("data_table", table)[:44]
-    Markup('<div class="scroll" role="region" tabindex="')
+    >>> table.classes, [cell.sort_key for cell in table.cells[0]]
+    ('sortable', [None, '1'])
     """
 
     caption: str
@@ -180,18 +170,8 @@ class DataTable:
 
     @property
     def is_tall(self) -> bool:
-        """Whether the table scrolls within its own box."""
+        """True if the table scrolls within its own box."""
         return len(self.rows) > MAX_FULL_ROWS
-
-
-def macro(name: str, *values: Any) -> Markup:
-    """Return what a macro of "macros.j2" renders.
-
-    >>> macro("item_list", ["a & b"])
-    Markup('<ul><li>a &amp; b</li></ul>')
-    """
-    rendered: Markup = getattr(environment().get_template("macros.j2").module, name)(*values)
-    return rendered
 
 
 def shorten(text: object, length: int = 24, tail: bool = True) -> str:

@@ -294,19 +294,15 @@ class BatchPlan:
             for start, stop in pairwise(self._edges[part * self._batches : (part + 1) * self._batches + 1]):
                 t, n = len(draws), stop - start
                 rows[t, :n], real[t, :n] = self._order[start:stop], True
-                draw = identity_params(n) if task.mixer is None else self._draw_batch(task.mixer, n)
+                draw = identity_params(n) if task.mixer is None else task.mixer.draw(n, self._rng)
+                if task.mixer is not None and draw.depth > task.mixer.max_depth:
+                    raise ValueError(f"{task.mixer!r} drew depth {draw.depth} above its max_depth")
                 if clean is not None:
                     count = round(task.clean_fraction * n)
                     clean[t, :count] = True
                     draw = draw.leave_clean(count)
                 draws.append(draw)
         return _Draws(stack_draws(draws), rows, clean, real)
-
-    def _draw_batch(self, mixer: Mixer, n: int) -> MixParams:
-        draw = mixer.draw(n, self._rng)
-        if draw.depth > mixer.max_depth:
-            raise ValueError(f"{mixer!r} drew depth {draw.depth} above its max_depth {mixer.max_depth}")
-        return draw
 
     def _pair_across_batches(self, draws: _Draws) -> MixParams:
         """Return the draws as one long batch, with partners from any batch of an epoch if the mixer wants them.

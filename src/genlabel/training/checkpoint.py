@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._atomic_io import atomic_write
-from genlabel._distributed import rank_and_world_size
+from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count
 
 IGNORED_OPTIONS = {"params", "lr", "fused", "foreach", "capturable"}

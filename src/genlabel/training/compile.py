@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, final
 import torch
 from torch import Tensor, nn
 
-from genlabel._distributed import all_reduce_sum, rank_and_world_size
+from genlabel._runtime import all_reduce_sum, rank_and_world_size
 from genlabel._validation import check_choice
 from genlabel.mixing import BatchInfo, MixParams
 from genlabel.training.networks import StagedNetwork

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import Seed, to_device
-from genlabel._distributed import rank_and_world_size
-from genlabel._runtime import eval_mode
+from genlabel._runtime import eval_mode, rank_and_world_size
 from genlabel._validation import check_count
 from genlabel.mixing import Mixer, MixParams, identity_params
 from genlabel.mixing.base import draw_to_device, stack_draws

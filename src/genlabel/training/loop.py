@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng
-from genlabel._distributed import broadcast_from_rank0
 from genlabel._progress import Callback, CallbackList
+from genlabel._runtime import broadcast_from_rank0
 from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import Mixer
 from genlabel.mixing.base import check_within_batch
@@ -191,7 +191,11 @@ def run_epochs(
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-            losses.append(_train_epoch(step, stepper, batches))
+            items = (item if isinstance(item, Batch) else Batch(*item) for item in batches)
+            step_losses = [stepper(step.prepare(item)) for item in items]
+            if not step_losses:
+                raise ValueError("batches is empty; pass a list, a loader or a BatchPlan (an iterator lasts one epoch)")
+            losses.append(torch.stack(step_losses).double().mean())
             step.check()
             if callback is not None:
                 callback.on_epoch_end(epoch, {"loss": losses[-1]})
@@ -219,14 +223,6 @@ def _check_arguments(network: StagedNetwork, mixer: Mixer | None, labeler: Label
             f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; use "
             "smaller depths"
         )
-
-
-def _train_epoch(step: Step, stepper: Stepper, batches: Iterable[Batch | Sequence[Any]]) -> Tensor:
-    """Take a step on each batch, and return the mean loss, on the network's device."""
-    losses = [stepper(step.prepare(item if isinstance(item, Batch) else Batch(*item))) for item in batches]
-    if not losses:
-        raise ValueError("batches is empty; pass a list, a loader or a BatchPlan (an iterator lasts one epoch)")
-    return torch.stack(losses).double().mean()
 
 
 @contextmanager

@@ -53,11 +53,10 @@ class TableSetting(Setting):
         return {variant for search in self.searches for variant in search.variants}
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
-        """Return the classifier, the filter of its candidates, the attack, the split, and what is measured."""
+        """Return the classifier, the attack, the split, and what is measured."""
         (search,) = (search for search in self.searches if variant in search.variants)
         return {
             "classifier": search.make(dataset, 0),
-            "candidates": search.variants[variant],
             "attack": self.attack,
             "data": describe_split(dataset),
             "least_probability": MIN_PROBABILITY,

@@ -13,8 +13,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.datasets import load_iris
 
-from genlabel import Diagnosis, MixupClassifier, diagnose
+from genlabel import MixupClassifier, diagnose
 from genlabel._progress import LambdaCallback, use_callback
+from genlabel.evaluation import Diagnosis
 from genlabel.evaluation.diagnosis.paired_experiment import LEARNING_RATES, WEIGHT_DECAYS, train_arms
 from genlabel.evaluation.diagnosis.verdict import SENTENCES
 from genlabel.reporting import plot_diagnosis
@@ -32,8 +33,8 @@ def awkward() -> tuple[pd.DataFrame, Any]:
     place = np.select([y == "$a", y == "two", y == "one"], [0.0, 4.0, 8.0], 2.5)
     size = place + rng.normal(size=63)
     size[::9] = np.nan
-    colour = np.where(rng.random(63) < 0.8, np.where(y == "$a", "red", "blue"), "green")
-    return pd.DataFrame({"size": size, "colour": colour, "constant": 1.0}), y
+    color = np.where(rng.random(63) < 0.8, np.where(y == "$a", "red", "blue"), "green")
+    return pd.DataFrame({"size": size, "color": color, "constant": 1.0}), y
 
 
 def permuted() -> tuple[pd.DataFrame, Any]:
@@ -67,7 +68,7 @@ def found(name: str) -> Diagnosis:
 each = pytest.mark.parametrize("name", TABLES)
 
 
-def test_of_permuted_labels_it_says_that_it_knows_nothing_and_stops() -> None:
+def test_permuted_labels_are_not_trusted() -> None:
     diagnosis = found("permuted")
     assert diagnosis.verdict.word == "not trusted"
     assert diagnosis.mixed is None
@@ -79,7 +80,7 @@ def test_of_permuted_labels_it_says_that_it_knows_nothing_and_stops() -> None:
             diagnosis.to_frame(what)
 
 
-def test_iris_is_trusted_and_the_outer_classes_meet_the_one_between() -> None:
+def test_iris_is_trusted_and_the_outer_classes_intrude_on_the_middle_one() -> None:
     diagnosis = found("iris")
     assert diagnosis.density_check.trusted
     check = diagnosis.density_check
@@ -102,7 +103,7 @@ def test_it_can_be_written_as_json_and_read_back(name: str) -> None:
 
 
 @each
-def test_it_prints_its_verdict_first_and_no_line_is_lost(name: str) -> None:
+def test_the_verdict_is_printed_first_with_all_reasons(name: str) -> None:
     diagnosis = found(name)
     text = str(diagnosis)
     assert text.split("\n\n")[1] == diagnosis.verdict.sentence
@@ -111,7 +112,7 @@ def test_it_prints_its_verdict_first_and_no_line_is_lost(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["iris", "awkward"])
-def test_blends_name_rows_of_the_table_and_both_labels(name: str) -> None:
+def test_mixed_samples_name_rows_of_the_table_and_both_labels(name: str) -> None:
     diagnosis, y = found(name), np.asarray(TABLES[name]()[1])
     frame = diagnosis.to_frame("mixed_samples", None)
     np.testing.assert_array_equal(y[frame["row_1"]], frame["class_1"])
@@ -130,7 +131,7 @@ def test_a_class_of_one_row_is_mixed_with_others_but_not_with_itself() -> None:
     assert ((pairs["class_1"] == "one") | (pairs["class_2"] == "one")).any()
 
 
-def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
+def test_gains_are_differences_of_losses() -> None:
     trial = found("iris").experiment
     assert trial is not None
     assert trial.rows == 150
@@ -147,7 +148,7 @@ def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
     )
 
 
-def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
+def test_the_arms_equal_the_baseline_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     arms = train_arms(X, y, 0.3, 0.75, seed=0)
     common = {
@@ -163,7 +164,7 @@ def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
 
 
 @each
-def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
+def test_texts_of_the_figure_do_not_overlap(name: str) -> None:
     figure = plot_diagnosis(found(name))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -175,7 +176,7 @@ def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
         assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for box in [*boxes, *ticks])
 
 
-def test_it_tells_how_far_it_is_and_repeats_itself() -> None:
+def test_progress_is_reported_and_the_result_reproducible() -> None:
     reports: list[Any] = []
     with use_callback(LambdaCallback(on_progress=reports.append)):
         again = diagnose(*iris(), cv=2, n_mixed=600)
@@ -185,7 +186,7 @@ def test_it_tells_how_far_it_is_and_repeats_itself() -> None:
     assert again.to_dict() == found("iris").to_dict()
 
 
-def test_of_many_rows_some_are_looked_at_and_a_note_says_so() -> None:
+def test_large_tables_are_subsampled_with_a_note() -> None:
     X, y = permuted()
     diagnosis = diagnose(X, y, max_rows=75)
     assert diagnosis.n == 150
@@ -203,7 +204,7 @@ def test_of_many_rows_some_are_looked_at_and_a_note_says_so() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_asked_is_refused_with_the_way_out(words: dict[str, Any], told: str) -> None:
+def test_invalid_parameters_are_refused(words: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         diagnose(*iris(), **words)
 
@@ -214,7 +215,7 @@ def test_one_class_is_refused() -> None:
 
 
 @pytest.mark.long
-def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
+def test_grouped_copies_of_rows_are_not_trusted() -> None:
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(25), 4)
     X, y = rng.normal(size=(25, 2))[group], rng.integers(0, 2, 25)[group]
@@ -229,7 +230,7 @@ def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:
     assert not any(re.search(r"class \d", text) for text in told)
 
 
-def test_what_is_printed_of_blends_is_no_row_by_itself() -> None:
+def test_printed_mixed_samples_are_mixed() -> None:
     diagnosis = found("many")
     printed = str(diagnosis).split("whose labels differ most\n")[1].split("\n\n")[0]
     frame = diagnosis.to_frame("mixed_samples", None)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.spatial import cKDTree
 
-from genlabel import GaussianDensity, Mixup, StackedDensity, Typicality, intrudes
+from genlabel import GaussianDensity, Mixup, StackedDensity, Typicality
 from genlabel.evaluation.diagnosis.density_check import check_density
 from genlabel.evaluation.diagnosis.intervals import MeanDifference, effective_size, mean_difference, wilson_interval
 from genlabel.evaluation.diagnosis.mixed_samples import (
@@ -21,17 +21,17 @@ from genlabel.evaluation.diagnosis.mixed_samples import (
     permuted_intrusion,
 )
 from genlabel.evaluation.diagnosis.verdict import SENTENCES, choose_verdict
-from genlabel.mixing import blend
+from genlabel.mixing import blend, intrudes
 
 NARROW = 0.01
 
 
-def clusters(centres: Any, size: int = 40, spread: float = NARROW, seed: int = 0) -> tuple[Any, Any]:
-    """The same cloud around each centre, so that the border of two classes is half way."""
-    centres = np.asarray(centres, dtype=float)
-    index = np.repeat(np.arange(len(centres)), size)
-    cloud = spread * np.random.default_rng(seed).normal(size=(size, centres.shape[1]))
-    return centres[index] + np.tile(cloud - cloud.mean(0), (len(centres), 1)), index
+def clusters(centers: Any, size: int = 40, spread: float = NARROW, seed: int = 0) -> tuple[Any, Any]:
+    """The same cloud around each center, so that the border of two classes is half way."""
+    centers = np.asarray(centers, dtype=float)
+    index = np.repeat(np.arange(len(centers)), size)
+    cloud = spread * np.random.default_rng(seed).normal(size=(size, centers.shape[1]))
+    return centers[index] + np.tile(cloud - cloud.mean(0), (len(centers), 1)), index
 
 
 LINE = [[-1.0], [0.0], [1.0]]
@@ -58,7 +58,7 @@ def test_the_interval_of_a_share_is_wilsons(share: float, size: int) -> None:
 
 
 @pytest.mark.parametrize("first, second, same", [(10, 60, False), (60, 10, False), (30, 30, True)])
-def test_the_interval_of_blends_covers_though_blends_share_their_parents(first: int, second: int, same: bool) -> None:
+def test_the_interval_covers_although_mixed_samples_share_parents(first: int, second: int, same: bool) -> None:
     rng, share, count, covered = np.random.default_rng(0), 0.3, 200, []
     for _ in range(300):
         of_first = rng.random(first) < share  # whether a blend intrudes is all its first parent's doing
@@ -98,14 +98,14 @@ def test_folds_that_differ_more_than_their_rows_widen_the_interval() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0])
-def test_of_three_classes_on_a_line_the_outer_two_intrude_between_a_quarter_and_three_quarters(alpha: float) -> None:
+def test_intrusion_of_three_classes_on_a_line(alpha: float) -> None:
     pairs, inside = frame_of("line", alpha), float(np.diff(stats.beta.cdf([0.25, 0.75], alpha, alpha))[0])
     assert pairs.loc[(0, 2), "intrusion"] == pytest.approx(inside, abs=0.02)
     assert pairs.loc[(0, 2), "low"] < inside < pairs.loc[(0, 2), "high"]
     assert (pairs["intrusion"].drop((0, 2)) == 0.0).all()
 
 
-def test_labels_on_a_line_are_as_far_apart_as_the_integral_says() -> None:
+def test_label_distance_on_a_line_equals_the_integral() -> None:
     pairs = frame_of("line", 1.0)["total_variation"]
     assert pairs[0, 2] == pytest.approx(0.5 + 2 * 0.25**2 / 2, abs=0.02)  # 1 in the middle half, min(lam, 1 - lam) else
     assert pairs[0, 1] == pytest.approx(0.25, abs=0.02)  # the mean of min(lam, 1 - lam)
@@ -116,7 +116,7 @@ def test_labels_on_a_line_are_as_far_apart_as_the_integral_says() -> None:
     assert cells[0, 1, 0.0] == pytest.approx(0.1, abs=0.02)
 
 
-def test_of_two_far_classes_no_blend_intrudes_and_those_between_are_like_no_row() -> None:
+def test_two_far_classes_have_no_intrusion_and_atypical_mixed_samples() -> None:
     pairs = frame_of("far", 1.0)
     assert (pairs["intrusion"] == 0.0).all()
     assert pairs.loc[(0, 1), "atypical"] > 0.9
@@ -124,7 +124,7 @@ def test_of_two_far_classes_no_blend_intrudes_and_those_between_are_like_no_row(
     assert pairs.loc[(0, 1), "total_variation"] == pytest.approx(0.25, abs=0.02)
 
 
-def test_where_labels_are_permuted_a_blend_meets_any_class_unless_it_meets_its_parents() -> None:
+def test_permuted_intrusion_equals_the_class_frequencies() -> None:
     rng = np.random.default_rng(0)
     X, index = rng.normal(size=(300, 2)), np.repeat([0, 1, 2], [150, 100, 50])
     first, second, lam = rng.integers(0, 300, 20000), rng.integers(0, 300, 20000), rng.random(20000)
@@ -140,7 +140,7 @@ def test_where_labels_are_permuted_a_blend_meets_any_class_unless_it_meets_its_p
     assert frame_of("far", 1.0).loc[(0, 1), "permuted"] == 0.0  # of two classes, there is no third
 
 
-def test_the_whole_share_is_that_of_mixups_own_blends() -> None:
+def test_the_overall_share_is_that_of_mixup() -> None:
     rng = np.random.default_rng(0)
     index = rng.choice(4, size=200, p=[0.5, 0.3, 0.15, 0.05])
     X = rng.normal(size=(200, 2)) + 1.5 * np.stack([np.cos(index), np.sin(2 * index)], 1)
@@ -156,7 +156,7 @@ def test_the_whole_share_is_that_of_mixups_own_blends() -> None:
     assert pairs["weight"].sum() == pytest.approx(1.0)
 
 
-def test_blends_have_parents_of_their_classes_two_different_ones_and_weights_of_the_distribution() -> None:
+def test_mixed_samples_have_two_parents_of_their_classes_and_beta_weights() -> None:
     samples, _, index = look("line", 0.3)
     first, second, lam = samples.pairs
     assert (index[first] <= index[second]).all()
@@ -170,7 +170,7 @@ def test_blends_have_parents_of_their_classes_two_different_ones_and_weights_of_
     )
 
 
-def test_of_many_classes_the_most_frequent_pairs_are_looked_at() -> None:
+def test_the_most_frequent_pairs_of_many_classes_are_used() -> None:
     rng = np.random.default_rng(0)
     index = np.concatenate([np.zeros(100, dtype=np.intp), np.repeat(np.arange(1, 31), 3)])
     X = rng.normal(size=(len(index), 2))
@@ -181,7 +181,7 @@ def test_of_many_classes_the_most_frequent_pairs_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_label_model_of_permuted_labels_is_not_trusted(seed: int) -> None:
+def test_a_stacked_density_of_permuted_labels_is_not_trusted(seed: int) -> None:
     X, index = clusters(LINE, spread=0.3)
     X, shuffled = np.column_stack([X, X**2]), np.random.default_rng(seed).permutation(index)
     candidates = [GaussianDensity(), GaussianDensity(1.0)]
@@ -192,7 +192,7 @@ def test_a_label_model_of_permuted_labels_is_not_trusted(seed: int) -> None:
     assert found.prior == pytest.approx(np.log(3), abs=0.02)
 
 
-def test_a_label_model_far_behind_a_plain_classifier_is_not_trusted() -> None:
+def test_a_stacked_density_far_behind_logistic_regression_is_not_trusted() -> None:
     rng, index = np.random.default_rng(0), np.repeat([0, 1], 200)
     common = rng.normal(size=400)
     X = np.column_stack([common, common + 0.2 * (index - 0.5), rng.normal(size=400) + 1.5 * index])
@@ -226,7 +226,7 @@ TINY = MeanDifference(0.001, 0.0005, 0.0015)
         (TINY, TINY, SAME, "no difference"),
     ],
 )
-def test_the_word_is_what_the_gains_say(
+def test_the_word_follows_from_the_gains(
     mixup: MeanDifference, genlabel: MeanDifference, apart: MeanDifference, word: str
 ) -> None:
     assert choose_verdict(mixup, genlabel, apart) == word

@@ -42,7 +42,7 @@ def lines_of(report: str, start: str) -> list[str]:
     return [line.strip() for line in report.splitlines() if line.strip().startswith(start)]
 
 
-def test_a_planted_rule_is_right_on_sets_it_was_not_fitted_on_and_the_trivial_one_is_not() -> None:
+def test_a_planted_rule_is_right_on_new_datasets_and_the_trivial_one_is_not() -> None:
     space = runpy.run_path(str(SCRIPT))
     said = space["report"](planted())
     assert "60 sets, 0 failed" in said
@@ -61,7 +61,7 @@ def test_a_planted_rule_is_right_on_sets_it_was_not_fitted_on_and_the_trivial_on
     assert trivial[1].endswith("where the test rows are clear, on 0 of 0")
 
 
-def test_failures_are_counted_and_too_few_sets_are_said() -> None:
+def test_failures_are_counted_and_too_few_datasets_reported() -> None:
     space = runpy.run_path(str(SCRIPT))
     said = space["report"]([*planted(4), {"id": 7, "error": "ValueError: no"}])
     assert "4 sets, 1 failed" in said

@@ -1,4 +1,4 @@
-"""Exports: small, one line for each group, rounded once and for all, holes and odd values included."""
+"""Exports of records: small, a line for each group, rounded once, with missing rows and odd values."""
 
 import json
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from genlabel.evaluation.records import COMPARISON, Fit, open_store
 from genlabel.evaluation.records import export_records as export
 from genlabel.evaluation.records import load_records as load
 from genlabel.evaluation.records import make_frame as frame_of
-from genlabel_paper.runs.cells import BUDGETS, STUDY, Cell, make_cells
+from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell, make_cells
 
-export_records, load_records = partial(export, schema=STUDY), partial(load, schema=STUDY)
-make_frame = partial(frame_of, schema=STUDY)
+export_records, load_records = partial(export, schema=PAPER_SCHEMA), partial(load, schema=PAPER_SCHEMA)
+make_frame = partial(frame_of, schema=PAPER_SCHEMA)
 VERSIONS = {"genlabel": "0.1", "torch": "2", "python": "3.11"}
 
 
@@ -58,7 +58,7 @@ rows = st.builds(
     parameters=st.dictionaries(st.sampled_from(["gamma", "density"]), single),
     versions=st.sampled_from([VERSIONS, VERSIONS | {"torch": "3"}, {}]),
     fingerprint=st.sampled_from(["then", "now"]),
-    metrics=st.dictionaries(st.sampled_from([*STUDY.metrics, "brier"]), st.floats(-100, 100)),
+    metrics=st.dictionaries(st.sampled_from([*PAPER_SCHEMA.metrics, "brier"]), st.floats(-100, 100)),
 )
 
 
@@ -67,23 +67,23 @@ def test_an_export_is_the_frame_rounded(tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("export") / "deep" / "e.json"
     frame = make_frame(made)
     export_records(frame, path)
-    found = read_records(path)
+    result = read_records(path)
     exact = [name for name in frame if name != "seconds" and frame[name].dtype != "float64"]
-    pd.testing.assert_frame_equal(found[exact], frame[exact])
+    pd.testing.assert_frame_equal(result[exact], frame[exact])
     for name in frame.columns[11:]:
-        if name not in found:
+        if name not in result:
             assert frame[name].isna().all()
             continue
         off = 5.01e-6 if name.endswith("accuracy") else 5.01e-5
-        np.testing.assert_allclose(found[name], frame[name], rtol=0, atol=off)
+        np.testing.assert_allclose(result[name], frame[name], rtol=0, atol=off)
     keys = ["setting", "dataset", "method", "alpha"]
-    pd.testing.assert_series_equal(frame.groupby(keys)["seconds"].sum(), found.groupby(keys)["seconds"].sum())
+    pd.testing.assert_series_equal(frame.groupby(keys)["seconds"].sum(), result.groupby(keys)["seconds"].sum())
     before = path.read_bytes()
-    export_records(found, path)
+    export_records(result, path)
     assert path.read_bytes() == before
 
 
-def test_types_of_parameters_and_holes_survive(tmp_path: Path) -> None:
+def test_parameter_types_and_missing_rows_survive(tmp_path: Path) -> None:
     places = [(0, 0), (0, 2), (3, 1)]
     values: list[Any] = [{"gamma": 1}, {"gamma": 1.0, "density": None}, {"gamma": True, "sizes": [4, 5]}]
     made = [
@@ -98,9 +98,9 @@ def test_types_of_parameters_and_holes_survive(tmp_path: Path) -> None:
         "log_loss": [None, None, None, None, 0.5, None],
     }
     assert packed["version"] == [0, None, 0, None, 0, None]
-    found = read_records(tmp_path / "e.json")
-    assert found[["split", "seed"]].to_numpy().tolist() == [list(place) for place in places]
-    assert [repr(value) for value in found["parameters"]] == [
+    result = read_records(tmp_path / "e.json")
+    assert result[["split", "seed"]].to_numpy().tolist() == [list(place) for place in places]
+    assert [repr(value) for value in result["parameters"]] == [
         "{'gamma': 1}",
         "{'density': None, 'gamma': 1.0}",
         "{'gamma': True, 'sizes': [4, 5]}",
@@ -155,15 +155,15 @@ def test_the_full_study_is_small_and_a_new_number_changes_one_line(tmp_path: Pat
 def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     path = tmp_path / "study.sqlite"
-    with open_store(path, STUDY) as store:
+    with open_store(path, PAPER_SCHEMA) as store:
         for setting in ("a", "b"):
             cell = Cell(setting, "61", "mixup", 0, 0)
             metrics = {"accuracy": 0.905} if setting == "a" else {"brier": 0.5}
             record = {"key": cell, "parameters": {}, "metrics": metrics, "seconds": 0.5, "versions": VERSIONS}
             store.write([record], {cell.id: "today"})
-        kept = store.read().frame
+        saved = store.read().frame
     whole = read_records(path)
-    pd.testing.assert_frame_equal(whole, kept)
+    pd.testing.assert_frame_equal(whole, saved)
     for setting in ("a", "b"):
         export_records(whole[whole["setting"] == setting], folder / f"{setting}.json")
     assert read_records(folder / "a.json")["setting"].tolist() == ["a"]
@@ -186,21 +186,21 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
         (".", None, "there is no export .*in the folder"),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+def test_unreadable_files_are_errors(tmp_path: Path, name: str, text: str | None, message: str) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         read_records(tmp_path / name)
 
 
-def test_a_cell_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_runs_are_an_error(tmp_path: Path) -> None:
     frame = make_frame([row(Cell("s", "61", "mixup", 0, 0))] * 2)
     with pytest.raises(ValueError, match=r"'s/61/mixup/.*' is there twice"):
         export_records(frame, tmp_path / "e.json")
     assert not (tmp_path / "e.json").exists()
 
 
-def test_fits_that_are_trained_alone_keep_their_seconds_and_facts(tmp_path: Path) -> None:
+def test_single_fits_keep_their_seconds_and_facts(tmp_path: Path) -> None:
     fits = [Fit("iris", "mixup", split) for split in range(3)]
     made = [
         fit.fields
@@ -210,9 +210,9 @@ def test_fits_that_are_trained_alone_keep_their_seconds_and_facts(tmp_path: Path
     ]
     frame = frame_of(made, COMPARISON)
     export(frame, tmp_path / "e.json", COMPARISON, {"epochs": 5})
-    found = load(tmp_path / "e.json", COMPARISON)
-    assert found.frame["seconds"].tolist() == [1.234568, 2.469136, 3.703704]
-    assert found.settings == {"epochs": 5}
+    result = load(tmp_path / "e.json", COMPARISON)
+    assert result.frame["seconds"].tolist() == [1.234568, 2.469136, 3.703704]
+    assert result.settings == {"epochs": 5}
     for name in ("parameters", "warnings"):
-        assert found.frame[name].tolist() == frame[name].tolist()
-    pd.testing.assert_frame_equal(found.requested, frame[list(COMPARISON.fields)])
+        assert result.frame[name].tolist() == frame[name].tolist()
+    pd.testing.assert_frame_equal(result.requested, frame[list(COMPARISON.fields)])

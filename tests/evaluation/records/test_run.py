@@ -1,4 +1,4 @@
-"""Runs: a kill loses and repeats nothing, a failure is one trial's, processes and clusters give the same numbers."""
+"""Runner of trials: kills lose and repeat nothing, a failure is one trial's, clusters give the same results."""
 
 import contextlib
 import importlib.util
@@ -34,7 +34,7 @@ from genlabel.evaluation.records import (
 )
 from genlabel.evaluation.records import run as run_module
 from genlabel.evaluation.records.store import read_store
-from genlabel_paper.runs.cells import STUDY, Cell, Trial, make_cells
+from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, TrialKey, make_cells
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 CELLS = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
@@ -48,7 +48,7 @@ WORK = '''
 import os, sys, time
 import torch
 from genlabel.evaluation.records import open_store, run_trials
-from genlabel_paper.runs.cells import STUDY, make_cells
+from genlabel_paper.runs.cells import PAPER_SCHEMA, make_cells
 
 def draw(cell):
     """Three classes of 60 rows, whose means are as far apart as the name of the set says."""
@@ -83,7 +83,7 @@ def work(cells, log=None, pause=0.0):
 
 if __name__ == "__main__":
     cells = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
-    with open_store(sys.argv[1], STUDY) as store:
+    with open_store(sys.argv[1], PAPER_SCHEMA) as store:
         pausing = lambda asked: work(asked, pause=0.1)
         run_trials(cells, pausing, store=store, fingerprint=lambda cell: "today", n_jobs=int(sys.argv[2]))
 '''
@@ -104,21 +104,21 @@ def work(script: Path) -> Callable[..., list[Record]]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: Callable[..., list[Record]] = module.work
-    return found
+    result: Callable[..., list[Record]] = module.work
+    return result
 
 
 run_trials = partial(run_module.run_trials, fingerprint=lambda cell: "today")
 
 
 def comparable(path: Path) -> pd.DataFrame:
-    return read_records(path, STUDY).drop(columns="seconds")
+    return read_records(path, PAPER_SCHEMA).drop(columns="seconds")
 
 
 @pytest.fixture(scope="module")
 def undisturbed(work: Callable[..., list[Record]], tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     path = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
-    with open_store(path, STUDY) as store:
+    with open_store(path, PAPER_SCHEMA) as store:
         run_trials(CELLS, work, store=store)
     frame = comparable(path)
     assert len(frame) == len(CELLS) == 24
@@ -128,7 +128,7 @@ def undisturbed(work: Callable[..., list[Record]], tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with open_store(tmp_path / "study.sqlite", STUDY) as opened:
+    with open_store(tmp_path / "study.sqlite", PAPER_SCHEMA) as opened:
         yield opened
 
 
@@ -141,12 +141,12 @@ def noted(cells: Sequence[Cell], calls: list[list[str]]) -> list[Record]:
 # Here
 
 
-def test_one_thread_and_numbers_of_this_process(undisturbed: pd.DataFrame) -> None:
+def test_one_thread_and_results_of_this_process(undisturbed: pd.DataFrame) -> None:
     assert [parameters["threads"] for parameters in undisturbed["parameters"]] == [1] * 24
     assert set(undisturbed["id"]) == {cell.id for cell in CELLS}
 
 
-def test_threads_are_given_back(store: RecordStore) -> None:
+def test_the_number_of_threads_is_restored(store: RecordStore) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
@@ -156,7 +156,7 @@ def test_threads_are_given_back(store: RecordStore) -> None:
         torch.set_num_threads(before)
 
 
-def test_two_processes_give_the_numbers_of_one(
+def test_two_processes_give_the_results_of_one(
     work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: RecordStore, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
@@ -167,12 +167,12 @@ def test_two_processes_give_the_numbers_of_one(
     assert os.getpid() not in workers
 
 
-def test_only_what_is_missing_is_done(store: RecordStore) -> None:
+def test_only_missing_runs_are_done(store: RecordStore) -> None:
     calls: list[list[str]] = []
     starts: list[RunPlan] = []
     outcomes: list[TrialResult] = []
 
-    def again(cells: Sequence[Cell], order: Callable[[Trial], Any] | None = None) -> None:
+    def again(cells: Sequence[Cell], order: Callable[[TrialKey], Any] | None = None) -> None:
         done = partial(noted, calls=calls)
         recorder = LambdaCallback(on_run_start=starts.append, on_trial_end=outcomes.append)
         run_trials(cells, done, store=store, order=order, callback=recorder)
@@ -188,7 +188,7 @@ def test_only_what_is_missing_is_done(store: RecordStore) -> None:
     assert len(store.read().requested) == 12
 
 
-def test_what_was_made_with_other_settings_is_done_again(store: RecordStore) -> None:
+def test_records_of_other_settings_are_repeated(store: RecordStore) -> None:
     starts: list[RunPlan] = []
     calls: list[list[str]] = []
     for edited in ("", "vanilla", "vanilla"):
@@ -219,7 +219,7 @@ def test_trials_are_done_in_order(store: RecordStore) -> None:
     assert [(outcome.trial.seed, outcome.trial.dataset) for outcome in outcomes] == expected
 
 
-def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: RecordStore) -> None:
+def test_a_failed_trial_is_tried_again(store: RecordStore) -> None:
     healthy = False
 
     def moody(cells: Sequence[Cell]) -> list[Record]:
@@ -247,7 +247,7 @@ def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: RecordStore) -> N
     healthy = True
     run_trials(SEEDS[:10], moody, store=store)
     assert len(store.done) == 10
-    assert read_store(store.path, STUDY).failures == {}
+    assert read_store(store.path, PAPER_SCHEMA).failures == {}
 
 
 def test_a_failure_does_not_outlive_its_settings(store: RecordStore) -> None:
@@ -265,10 +265,10 @@ def test_a_failure_does_not_outlive_its_settings(store: RecordStore) -> None:
     run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "B")
     assert set(store.read().failures) == {other[0].trial}
     run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "A")
-    assert read_store(store.path, STUDY).failures == {}
+    assert read_store(store.path, PAPER_SCHEMA).failures == {}
 
 
-def test_a_failure_is_kept_while_a_cell_of_its_trial_is_missing(store: RecordStore) -> None:
+def test_a_failure_stays_while_a_run_of_its_trial_is_missing(store: RecordStore) -> None:
     def failing(cells: Sequence[Cell]) -> list[Record]:
         raise OSError("not there")
 
@@ -278,7 +278,7 @@ def test_a_failure_is_kept_while_a_cell_of_its_trial_is_missing(store: RecordSto
     assert set(store.read().failures) == {SEEDS[0].trial}
 
 
-def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
+def test_an_error_of_a_callback_ends_the_run_and_keeps_finished_trials(
     work: Callable[..., list[Record]], store: RecordStore
 ) -> None:
     def stop(outcome: TrialResult) -> None:
@@ -288,7 +288,7 @@ def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
         before = len(store.done)
         with pytest.raises(KeyboardInterrupt):
             run_trials(CELLS, work, store=store, n_jobs=jobs, callback=LambdaCallback(on_trial_end=stop))
-        assert len(read_records(store.path, STUDY)) == before + 2
+        assert len(read_records(store.path, PAPER_SCHEMA)) == before + 2
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
@@ -307,25 +307,25 @@ def test_a_kill_loses_nothing_and_repeats_nothing(
     command = [sys.executable, str(script), str(path), str(jobs)]
     process = subprocess.Popen(command, env=environment, start_new_session=True)
     while process.poll() is None and not (
-        path.exists() and path.stat().st_size and len(read_records(path, STUDY)) >= 6
+        path.exists() and path.stat().st_size and len(read_records(path, PAPER_SCHEMA)) >= 6
     ):
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -signal.SIGKILL
-    before = read_records(path, STUDY)
+    before = read_records(path, PAPER_SCHEMA)
     assert 6 <= len(before) < 24
     assert len(before) % 2 == 0
     subprocess.run(command, env=environment, check=True)  # while orphaned workers may still be there
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    after = read_records(path, STUDY)
-    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, before)  # the seconds too: nothing was done again
+    after = read_records(path, PAPER_SCHEMA)
+    saved = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(saved, before)  # the seconds too: nothing was done again
     pd.testing.assert_frame_equal(comparable(path), undisturbed)
 
 
 @needs_kill
-def test_a_process_that_dies_is_told(store: RecordStore) -> None:
+def test_a_killed_process_is_an_error(store: RecordStore) -> None:
     def deadly(cells: Sequence[Cell]) -> list[Record]:
         os.kill(os.getpid(), signal.SIGKILL)
         return []
@@ -350,7 +350,7 @@ def cluster() -> Iterator[Any]:
 
 
 @needs_dask
-def test_a_cluster_gives_the_numbers_of_one_process(
+def test_a_cluster_gives_the_results_of_one_process(
     cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: RecordStore, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
@@ -364,7 +364,7 @@ def test_a_cluster_gives_the_numbers_of_one_process(
 @needs_dask
 @needs_kill
 @pytest.mark.parametrize("allowed", [0, pytest.param(3, marks=pytest.mark.long)])
-def test_a_killed_worker_costs_no_cell(
+def test_a_killed_worker_loses_no_run(
     cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: RecordStore, allowed: int
 ) -> None:
     """Also where the scheduler gives up the tasks of a worker at its first death."""
@@ -455,7 +455,9 @@ def test_a_worker_that_is_killed_for_its_memory_fails_that_trial_alone(store: Re
 
 
 @needs_dask
-def test_workers_without_a_package_are_told(cluster: Any, store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_without_a_package_are_an_error(
+    cluster: Any, store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = types.ModuleType("only_here")
     exec("def work(cells): ...", vars(here))
     monkeypatch.setitem(sys.modules, "only_here", here)
@@ -467,14 +469,14 @@ def test_workers_without_a_package_are_told(cluster: Any, store: RecordStore, mo
 @contextmanager
 def started_scheduler(folder: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     """A scheduler in a process of its own, without workers, and its address."""
-    told = folder / "scheduler.json"
-    options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--scheduler-file", str(told)]
+    messages = folder / "scheduler.json"
+    options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--scheduler-file", str(messages)]
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as scheduler:
-        while scheduler.poll() is None and not (told.exists() and told.read_text().endswith("}")):
+        while scheduler.poll() is None and not (messages.exists() and messages.read_text().endswith("}")):
             time.sleep(0.05)
         try:
-            yield scheduler, json.loads(told.read_text())["address"]
+            yield scheduler, json.loads(messages.read_text())["address"]
         finally:
             scheduler.kill()
 
@@ -492,7 +494,7 @@ def started_worker(address: str) -> Iterator[None]:
 
 @needs_dask
 @needs_kill
-def test_a_scheduler_that_dies_is_told(
+def test_a_lost_scheduler_is_an_error(
     work: Callable[..., list[Record]], store: RecordStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "TIMEOUT_SECONDS", 5)
@@ -523,7 +525,7 @@ def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
             run_trials(
                 CELLS, partial(work, pause=0.2), store=store, dask=address, callback=LambdaCallback(on_trial_end=kill)
             )
-    before = read_records(store.path, STUDY)
+    before = read_records(store.path, PAPER_SCHEMA)
     assert 6 <= len(before) == 2 * len(outcomes) < 24
     (tmp_path / "again").mkdir()
     port = int(address.rpartition(":")[2])
@@ -531,14 +533,14 @@ def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
         assert again == address
         run_trials(CELLS, work, store=store, dask=address, callback=LambdaCallback(on_trial_end=outcomes.append))
     assert len(outcomes) == 12
-    after = read_records(store.path, STUDY)
-    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, before)  # the seconds too: nothing was done again
+    after = read_records(store.path, PAPER_SCHEMA)
+    saved = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(saved, before)  # the seconds too: nothing was done again
     pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
 
 
 @needs_dask
-def test_a_scheduler_without_workers_is_told(
+def test_a_scheduler_without_workers_is_an_error(
     store: RecordStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "TIMEOUT_SECONDS", 2)
@@ -550,14 +552,14 @@ def test_a_scheduler_without_workers_is_told(
 
 
 @needs_dask
-def test_a_scheduler_that_is_not_there_is_told(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scheduler_is_an_error(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "TIMEOUT_SECONDS", 1)
     with pytest.raises(OSError, match=r"dask='tcp://127.0.0.1:9': no scheduler answers within 1 s; start one with"):
         run_trials(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")
     assert store.done == {}
 
 
-def test_distributed_that_is_not_there_is_told(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_distributed_is_an_error(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r'pip install "genlabel\[cluster\]"'):
         run_trials(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""The store: a trial is kept whole or not at all, with full precision; one writer; other files are left alone."""
+"""Record stores: complete trials in full precision, one writer, other files are left alone."""
 
 import json
 import os
@@ -20,19 +20,19 @@ import genlabel_paper
 from genlabel.evaluation.records import COMPARISON, Fit, Record, RecordStore, check_store, open_store
 from genlabel.evaluation.records import load_records as load
 from genlabel.evaluation.records.store import read_store
-from genlabel_paper.runs.cells import STUDY, Cell, Trial
+from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, TrialKey
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 COLUMNS = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "seconds", "parameters", "versions"]
-COLUMNS += ["fingerprint", *STUDY.metrics]
+COLUMNS += ["fingerprint", *PAPER_SCHEMA.metrics]
 
 
 def opened(path: Path, restart: bool = False) -> RecordStore:
-    return open_store(path, STUDY, restart=restart)
+    return open_store(path, PAPER_SCHEMA, restart=restart)
 
 
 def frame_of(path: Path) -> pd.DataFrame:
-    return read_store(path, STUDY).frame
+    return read_store(path, PAPER_SCHEMA).frame
 
 
 def write(store: RecordStore, records: list[Record], made: str = "today") -> None:
@@ -68,14 +68,14 @@ records = st.builds(
     lambda **parts: Record(**parts),
     key=cells,
     parameters=st.dictionaries(st.sampled_from(["gamma", "density", "learning_rate"]), plain),
-    metrics=st.dictionaries(st.sampled_from([*STUDY.metrics, "brier"]), finite),
+    metrics=st.dictionaries(st.sampled_from([*PAPER_SCHEMA.metrics, "brier"]), finite),
     seconds=st.floats(0, 1e6),
     versions=st.dictionaries(st.sampled_from(["genlabel", "torch"]), st.text(max_size=5)),
 )
 
 
 @given(st.lists(records, max_size=8, unique_by=lambda made: made["key"].id))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, made: list[Record]) -> None:
+def test_records_round_trip(tmp_path_factory: pytest.TempPathFactory, made: list[Record]) -> None:
     path = tmp_path_factory.mktemp("store") / "study.sqlite"
     with opened(path) as store:
         write(store, made[:3])
@@ -106,7 +106,7 @@ def test_the_frame_has_the_types_of_an_empty_one(tmp_path: Path) -> None:
     assert frame["robust_accuracy"].isna().item()
 
 
-def test_a_trial_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_trial_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     with opened(tmp_path / "study.sqlite") as store:
         write(store, [record("mixup")])
         for twice in ("mixup", "vanilla"):
@@ -122,7 +122,7 @@ def test_a_trial_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         assert len(store.done) == len(frame_of(store.path)) == 1
 
 
-def test_failures_are_kept_until_the_trial_succeeds(tmp_path: Path) -> None:
+def test_failures_stay_until_the_trial_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     first, second = (record(dataset=name)["key"].trial for name in ("61", "36"))
     with opened(path) as store:
@@ -131,20 +131,20 @@ def test_failures_are_kept_until_the_trial_succeeds(tmp_path: Path) -> None:
         store.write_failure(second, "ValueError: no")
         assert (
             store.read().failures
-            == read_store(path, STUDY).failures
+            == read_store(path, PAPER_SCHEMA).failures
             == {first: "OSError: still not there", second: "ValueError: no"}
         )
         write(store, [record(dataset="61")])
         assert store.read().failures == {second: "ValueError: no"}
-        assert isinstance(next(iter(store.read().failures)), Trial)
-    assert read_store(path, STUDY).failures == {second: "ValueError: no"}
+        assert isinstance(next(iter(store.read().failures)), TrialKey)
+    assert read_store(path, PAPER_SCHEMA).failures == {second: "ValueError: no"}
 
 
-def test_fresh_begins_again(tmp_path: Path) -> None:
+def test_restart_deletes_records(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     with opened(path, restart=True) as store:
         write(store, [record()])
-        store.write_failure(Trial("s", "d", 0, 0), "no")
+        store.write_failure(TrialKey("s", "d", 0, 0), "no")
     with opened(path, restart=True) as store:
         assert store.done == {}
         assert store.read().failures == {}
@@ -162,36 +162,36 @@ def test_a_record_of_other_settings_is_replaced(tmp_path: Path) -> None:
         assert list(store.done.values()) == ["now", "then"]
 
 
-def test_what_was_asked_for_is_kept_once(tmp_path: Path) -> None:
+def test_requests_are_saved_once(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     cells = [record(name)["key"] for name in ("mixup", "vanilla")]
     with opened(path) as store:
         store.request(cells[:1])
         store.request(cells)
-    assert load(path, STUDY).requested.to_dict("records") == [cell.fields for cell in cells]
+    assert load(path, PAPER_SCHEMA).requested.to_dict("records") == [cell.fields for cell in cells]
 
 
 def test_settings_of_a_file_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    with open_store(path, STUDY, settings={"epochs": 5, "sizes": (3, 4)}) as store:
+    with open_store(path, PAPER_SCHEMA, settings={"epochs": 5, "sizes": (3, 4)}) as store:
         assert store.read().settings == {"epochs": 5, "sizes": [3, 4]}
     for other in ({"epochs": 6, "sizes": (3, 4)}, {}):
         with pytest.raises(ValueError, match=r"made with epochs=5.*"):
-            open_store(path, STUDY, settings=other)
-    open_store(path, STUDY, settings={"sizes": [3, 4], "epochs": 5}).__exit__()
-    with open_store(path, STUDY, settings={"epochs": 6}, restart=True) as store:
+            open_store(path, PAPER_SCHEMA, settings=other)
+    open_store(path, PAPER_SCHEMA, settings={"sizes": [3, 4], "epochs": 5}).__exit__()
+    with open_store(path, PAPER_SCHEMA, settings={"epochs": 6}, restart=True) as store:
         assert store.read().settings == {"epochs": 6}
 
 
 def test_a_store_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with open_store(None, STUDY) as one, open_store(None, STUDY) as other:
+    with open_store(None, PAPER_SCHEMA) as one, open_store(None, PAPER_SCHEMA) as other:
         write(one, [record()])
         assert (len(one.read().frame), len(other.read().frame)) == (1, 0)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_of_another_kind_are_left_alone(tmp_path: Path) -> None:
+def test_records_of_another_schema_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     with open_store(path, COMPARISON) as store:
         store.write_failure(Fit("iris", "mixup", 0), "no")
@@ -200,11 +200,11 @@ def test_records_of_another_kind_are_left_alone(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"has records of compare, not of paper; name another file"):
             opened(path, restart=restart)
     with pytest.raises(ValueError, match=r"has records of compare, not of paper"):
-        load(path, STUDY)
+        load(path, PAPER_SCHEMA)
     assert path.read_bytes() == before
 
 
-def test_an_older_format_is_refused_and_can_be_begun_again(tmp_path: Path) -> None:
+def test_an_older_format_is_an_error_and_can_be_restarted(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     with sqlite3.connect(path) as connection:
         for statement in ("meta (name TEXT, value INTEGER)", "records (id TEXT)", "failures (setting TEXT)"):
@@ -214,7 +214,7 @@ def test_an_older_format_is_refused_and_can_be_begun_again(tmp_path: Path) -> No
     for read in (opened, frame_of):
         with pytest.raises(ValueError, match=r"older format"):
             read(path)
-    check_store(path, STUDY, restart=True)
+    check_store(path, PAPER_SCHEMA, restart=True)
     with opened(path, restart=True) as store:
         assert store.done == {}
     assert frame_of(path).empty
@@ -245,7 +245,7 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, make: Any, messag
     assert path.read_bytes() == before
 
 
-def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+def test_unusable_paths_are_errors(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no file of records .*run genlabel reproduce first"):
         frame_of(tmp_path / "none.sqlite")
     assert not (tmp_path / "none.sqlite").exists()
@@ -260,15 +260,15 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from genlabel.evaluation.records import open_store
-from genlabel_paper.runs.cells import STUDY
-with open_store(sys.argv[1], STUDY):
+from genlabel_paper.runs.cells import PAPER_SCHEMA
+with open_store(sys.argv[1], PAPER_SCHEMA):
     print("open", flush=True)
     time.sleep(60)
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
@@ -289,8 +289,8 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> N
 WRITE = """
 import sys
 from genlabel.evaluation.records import open_store
-from genlabel_paper.runs.cells import STUDY, Cell
-with open_store(sys.argv[1], STUDY) as store:
+from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
+with open_store(sys.argv[1], PAPER_SCHEMA) as store:
     begin = len(store.done)
     for trial in range(begin, begin + 100_000):
         cells = [Cell("s", str(trial), str(method), 0, 0) for method in range(7)]
@@ -302,7 +302,7 @@ with open_store(sys.argv[1], STUDY) as store:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_kill_leaves_whole_trials_and_readers_see_whole_trials(tmp_path: Path) -> None:
+def test_kills_and_readers_see_complete_trials(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     last = 0
     for _ in range(3):
@@ -322,7 +322,7 @@ def test_a_kill_leaves_whole_trials_and_readers_see_whole_trials(tmp_path: Path)
         last = len(frame)
 
 
-def test_the_file_says_when_and_is_plain_to_others(tmp_path: Path) -> None:
+def test_the_file_is_plain_sqlite(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     with opened(path) as store:
         write(store, [record()])

@@ -91,7 +91,7 @@ class GANDensity(ClassDensity):
         manifold of their own class, the same for all classes. The ratio of distances is unchanged, and a label is close
         to 1 where a point is several such distances closer to a class than to the others, in any units.
     standardize : bool
-        Whether the distance is that of standardised features.
+        Measure distances between standardized features.
     encoder : "regression", "bigan" or None
         Additional start of an inversion, besides stored points of the manifold: the prediction of an encoder that is
         regressed on the latents of generated points, or of one that is trained with the generator against a critic of

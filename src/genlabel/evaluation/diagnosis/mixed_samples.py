@@ -56,7 +56,7 @@ class MixedSamples(NamedTuple):
 
     pairs: MixedPairs
     intrudes: NDArray[np.bool_]
-    """Whether the nearest row is of the class of neither parent, (m,)."""
+    """True where the nearest row is of the class of neither parent, (m,)."""
     typicality: Values
     """Typicality among the training rows, (m,)."""
     linear_labels: Values

@@ -31,7 +31,7 @@ class Diagnosis:
     verdict: DiagnosisVerdict
     """Word, sentence and reasons."""
     density_check: DensityCheck
-    """Whether the stacked density can be trusted."""
+    """Check of the stacked density on held-out rows."""
     n: int
     """Number of rows."""
     d: int
@@ -88,12 +88,14 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results as plain values for JSON; NaN and infinity are None."""
+        check = self.density_check._asdict()
+        check |= {name: check[name]._asdict() for name in ("over_prior", "over_logistic")}
         values: dict[str, Any] = {
             "verdict": self.verdict._asdict(),
             "table": {"rows": self.n, "features": self.d, "classes": self.classes.tolist()},
             "settings": self.settings,
             "notes": self.notes,
-            "density_check": _named(self.density_check),
+            "density_check": check,
             "signals": self.signals,
         }
         if self.mixed is not None:
@@ -175,12 +177,6 @@ class Diagnosis:
             "diversity": experiment.diversity,
         }
         return pd.DataFrame(columns, index=list(ARMS)).rename_axis("arm")
-
-
-def _named(check: DensityCheck) -> dict[str, Any]:
-    """Return a check as a dict, its intervals too."""
-    differences = {name: getattr(check, name)._asdict() for name in ("over_prior", "over_logistic")}
-    return check._asdict() | differences
 
 
 def _plain(value: Any) -> Any:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from genlabel import metrics
 from genlabel._arrays import as_numpy
-from genlabel._distributed import rank_and_world_size
 from genlabel._progress import Callback
+from genlabel._runtime import rank_and_world_size
 from genlabel.training import predict_scores
 from genlabel.training.checkpoint import save_atomically
 from genlabel.training.networks import StagedNetwork

@@ -8,13 +8,12 @@ from genlabel.evaluation.diagnosis import Diagnosis, MixedSampleStats, PairedExp
 from genlabel.evaluation.diagnosis.verdict import overall_stats
 from genlabel.reporting.charts import heat_map_figure
 from genlabel.reporting.diagnosis_figures import (
-    ARM_COLORS,
     MAX_CLASSES,
     draw_density_check,
     draw_gains,
     draw_intrusion,
 )
-from genlabel.reporting.figures import new_figure
+from genlabel.reporting.figures import ARM_COLORS, new_figure
 from genlabel.reporting.html import Cell, DataTable, Row
 from genlabel.reporting.report.data import Block, Chart, ReportData, Section
 from genlabel.reporting.words import count_of, list_names, name_of, number_cell, percent

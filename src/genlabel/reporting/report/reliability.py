@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from genlabel.evaluation.diagnosis.intervals import wilson_interval
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.reporting.charts import Curve, HeatCell, draw_curves, draw_heat_map, heat_map_figure
-from genlabel.reporting.diagnosis_figures import ARM_COLORS, MAX_CLASSES
-from genlabel.reporting.figures import COOL, GRAY, HEAT, new_figure, plain_text
+from genlabel.reporting.diagnosis_figures import MAX_CLASSES
+from genlabel.reporting.figures import ARM_COLORS, COOL, GRAY, HEAT, new_figure, plain_text
 from genlabel.reporting.html import Cell, DataTable, Row
 from genlabel.reporting.report.data import Block, Chart, ReportData, Section
 from genlabel.reporting.words import count_of, name_of, percent, percent_cell

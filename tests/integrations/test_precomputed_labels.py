@@ -9,16 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from genlabel import (
-    CutMix,
-    GaussianDensity,
-    GenLabel,
-    GenLabelMixup,
-    ManifoldMixup,
-    Mixup,
-    OnlineGaussianDensity,
-    OnlineGenLabel,
-)
+from genlabel import CutMix, GaussianDensity, GenLabel, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
+from genlabel.densities import OnlineGaussianDensity
 from genlabel.integrations import MixCollate
 from genlabel.mixing import Mixer, blend
 

@@ -228,7 +228,7 @@ def test_bad_parameters_are_named(labeler: Labeler, match: str) -> None:
 def test_gaps_among_labels_of_any_kind_are_named() -> None:
     given = [np.array(y, dtype=object) for y in ([1.0, np.nan, 2.0], [2, np.nan, 1], ["a", np.nan, "b"])]
     for y in (np.array([1.0, np.nan, 2.0]), np.array(["2024-05-31", "NaT"], dtype="M8[D]"), *given):
-        with pytest.raises(ValueError, match="y contains NaN, which is no class"):
+        with pytest.raises(ValueError, match="y contains NaN, which is not a class"):
             LinearLabel().fit(np.zeros((len(y), 1)), y)
     with pytest.raises(ValueError, match="y has labels of the type NoneType and int, which cannot be sorted"):
         LinearLabel().fit(np.zeros((2, 1)), np.array([1, None], dtype=object))

@@ -1,0 +1,70 @@
+from ._progress import Callback, LambdaCallback, use_callback
+from .densities import (
+    ClassDensity,
+    DensityWarning,
+    FlowDensity,
+    ForestDensity,
+    GANDensity,
+    GaussianDensity,
+    KernelDensity,
+    MixtureDensity,
+    StackedDensity,
+    VAEDensity,
+)
+from .estimators import (
+    AdaMixupClassifier,
+    GenerativeClassifier,
+    GenLabelClassifier,
+    MixupClassifier,
+    SoftLabelClassifier,
+    Typicality,
+)
+from .evaluation.diagnosis import diagnose
+from .integrations import GenLabelMixup
+from .labeling import GenLabel, GenLabelSampler, LinearLabel, OnlineGenLabel
+from .mixing import CutMix, GenMix, ManifoldMixup, Mixup
+from .model_selection import GridSearch, HalvingSearch, TrainingOptions
+from .persistence import LoadedModel, export_onnx, load_model, save_model
+from .reporting import write_report
+
+__version__: str
+
+__all__ = [
+    "AdaMixupClassifier",
+    "Callback",
+    "ClassDensity",
+    "CutMix",
+    "DensityWarning",
+    "FlowDensity",
+    "ForestDensity",
+    "GANDensity",
+    "GaussianDensity",
+    "GenLabel",
+    "GenLabelClassifier",
+    "GenLabelMixup",
+    "GenLabelSampler",
+    "GenMix",
+    "GenerativeClassifier",
+    "GridSearch",
+    "HalvingSearch",
+    "KernelDensity",
+    "LambdaCallback",
+    "LinearLabel",
+    "LoadedModel",
+    "ManifoldMixup",
+    "MixtureDensity",
+    "Mixup",
+    "MixupClassifier",
+    "OnlineGenLabel",
+    "SoftLabelClassifier",
+    "StackedDensity",
+    "TrainingOptions",
+    "Typicality",
+    "VAEDensity",
+    "diagnose",
+    "export_onnx",
+    "load_model",
+    "save_model",
+    "use_callback",
+    "write_report",
+]

@@ -1,0 +1,13 @@
+"""Checks of the contracts of genlabel: run them on your own classes in the tests of your package.
+
+Each check raises an AssertionError that names what a class does not do; it returns None if all is well.
+
+>>> from genlabel.densities import KernelDensity
+>>> check_density(KernelDensity(bandwidth=0.5))
+"""
+
+from genlabel.testing.attacks import check_attack
+from genlabel.testing.densities import check_density
+from genlabel.testing.mixing import check_labeler, check_mixer, check_sampler
+
+__all__ = ["check_attack", "check_density", "check_labeler", "check_mixer", "check_sampler"]

@@ -1,0 +1,285 @@
+"""Checks of the contracts of mixers, labelers and samplers."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from genlabel.densities import DensityWarning
+from genlabel.labeling import Labeler
+from genlabel.mixing import BatchInfo, Mixer, MixParams, Mixup, Sampler, blend, identity_params
+from genlabel.mixing.base import mix_batch, stack_draws
+from genlabel.testing._raises import raises
+
+
+def check_mixer(mixer: Mixer, shape: Sequence[int] = (4,)) -> None:
+    """Check that a mixer keeps the contract of :class:`genlabel.mixing.Mixer`.
+
+    The checks cover the draw and its repetition by the seed, arrays and tensors, whole numbers, independence of the
+    rows, lam as the weight of the row itself, linearity, clean rows, stacked draws, and draws of another size.
+
+    Parameters
+    ----------
+    mixer : Mixer
+    shape : sequence of int
+        Shape of one point that it can mix, such as (c, h, w) for images.
+
+    Examples
+    --------
+    >>> from genlabel.mixing import CutMix
+    >>> check_mixer(CutMix(), shape=(3, 7, 5))
+    """
+    assert isinstance(mixer, Mixer), f"{mixer!r} is not a Mixer"
+    for n, seed in ((1, 0), (2, 1), (20, 7), (40, 3)):
+        _check_draw(mixer, n, seed)
+    rng = np.random.default_rng(7)
+    first = mixer.draw(20, 7)
+    assert _equal(first, clone(mixer).draw(20, 7)), "the same seed gives another draw"
+    assert _equal(mixer.draw(20, rng), first), "a generator gives another draw than its seed"
+    assert not _equal(mixer.draw(20, rng), first), "a generator gives the same draw twice"
+    _check_mix(mixer, tuple(shape))
+    _check_clean_rows(mixer, tuple(shape))
+    _check_stack(mixer, tuple(shape))
+
+
+def _check_draw(mixer: Mixer, n: int, seed: int) -> None:
+    draw = mixer.draw(n, seed)
+    assert draw.partner.shape == draw.lam.shape == (n,), "partner and lam must have shape (n,)"
+    assert set(draw.partner.tolist()) <= set(range(n)), "partners must be rows of the batch"
+    assert ((draw.lam >= 0) & (draw.lam <= 1)).all(), "lam must lie in [0, 1]"
+    assert 0 <= draw.depth <= mixer.max_depth, "depth must lie in 0..max_depth"
+    if draw.box is not None:
+        top, bottom, left, right = draw.box.T
+        assert ((top >= 0) & (top <= bottom) & (bottom <= 1)).all(), "boxes must lie in the image"
+        assert ((left >= 0) & (left <= right) & (right <= 1)).all(), "boxes must lie in the image"
+
+
+def _check_mix(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    X, draw = _points(15, shape), mixer.draw(15, 1)
+    mixed = mixer.mix(X, draw)
+    assert mixed.shape == X.shape, "mix changed the shape"
+    message = "arrays and tensors are mixed differently"
+    as_tensors = MixParams(*(None if field is None else torch.as_tensor(field) for field in draw))
+    for params in (draw, as_tensors):
+        tensor = mixer.mix(torch.from_numpy(X), params).numpy()
+        np.testing.assert_allclose(tensor, mixed, rtol=1e-14, atol=1e-15, err_msg=message)
+    single = mixer.mix(torch.from_numpy(X).float(), draw)
+    assert single.dtype == torch.float32, "float32 must stay float32"
+    np.testing.assert_allclose(single.numpy(), mixed, atol=1e-5, err_msg=message)
+    integers = np.random.default_rng(0).integers(-9, 9, X.shape)
+    expected = mixer.mix(integers.astype(np.float64), draw)
+    for given in (integers, integers.tolist(), torch.from_numpy(integers), torch.from_numpy(integers).to(torch.int8)):
+        np.testing.assert_allclose(np.asarray(mixer.mix(given, draw)), expected, atol=1e-12, err_msg="integers differ")
+    for i, j in enumerate(draw.partner):
+        other = _points(15, shape, seed=1)
+        other[[i, j]] = X[[i, j]]
+        np.testing.assert_array_equal(mixer.mix(other, draw)[i], mixed[i], err_msg="a row depends on other rows")
+    values = np.arange(15.0) ** 2
+    constant = np.broadcast_to(values.reshape(-1, *[1] * len(shape)), X.shape)
+    mean = mixer.mix(constant, draw).reshape(15, -1).mean(1)
+    np.testing.assert_allclose(mean, blend(values, draw), atol=1e-9, err_msg="lam is not the weight of the row itself")
+    if mixer.linear:
+        np.testing.assert_allclose(mixed, blend(X, draw), rtol=1e-13, err_msg="a linear mixer must blend")
+    with raises("mix accepts a draw for another number of rows"):
+        mixer.mix(X[:5], mixer.draw(3, 0))
+
+
+def _check_clean_rows(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    X, draw = _points(10, shape), mixer.draw(10, 4)
+    mixed, message = mixer.mix(X, draw), "rows that are left clean must not change, the others must"
+    partly = draw.leave_clean(4)
+    expected = np.concatenate([X[:4], mixed[4:]])
+    np.testing.assert_array_equal(mixer.mix(X, partly), expected, err_msg=message)
+    assert _equal(draw.leave_clean(0), draw)
+    assert (partly.partner[:4] == np.arange(4)).all()
+    assert (partly.lam[:4] == 1.0).all()
+    identity = identity_params(10, like=draw)
+    assert identity.depth == 0
+    assert (identity.box is None) == (draw.box is None)
+    np.testing.assert_array_equal(mixer.mix(X, identity), X, err_msg="the identity draw must change nothing")
+    clean = np.arange(10) % 3 == 0
+    batch = mix_batch(mixer, torch.from_numpy(X), draw, BatchInfo(clean=clean)).numpy()
+    mask = clean.reshape(-1, *[1] * len(shape))
+    np.testing.assert_array_equal(batch, np.where(mask, X, mixed), err_msg=message)
+
+
+def _check_stack(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    rng, sizes = np.random.default_rng(0), (6, 7, 7, 5)
+    draws = [mixer.draw(n, rng) for n in sizes]
+    stack = stack_draws(draws)
+    assert stack.partner.shape == stack.lam.shape == (4, 7)
+    assert stack.flatten().depth == 0
+    X = _points(28, shape).reshape(4, 7, *shape)
+    together = mixer.mix(X.reshape(28, *shape), stack.flatten()).reshape(X.shape)
+    for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):
+        assert _equal(stack.batch(t, n), draw), "a stacked draw loses a field"
+        assert (stack.partner[t, n:] == np.arange(n, 7)).all()
+        assert (stack.lam[t, n:] == 1.0).all()
+        message = "batches mixed together and alone differ"
+        np.testing.assert_array_equal(together[t, :n], mixer.mix(X[t, :n], draw), err_msg=message)
+        np.testing.assert_array_equal(together[t, n:], X[t, n:], err_msg="padding must not be mixed")
+
+
+def _points(n: int, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(size=(n, *shape))
+
+
+def _equal(first: MixParams, second: MixParams) -> bool:
+    return all(np.array_equal(a, b) if a is not None else b is None for a, b in zip(first, second, strict=True))
+
+
+def check_labeler(labeler: Labeler) -> None:
+    """Check that a labeler keeps the contract of :class:`genlabel.labeling.Labeler`.
+
+    The labeler is cloned and fitted to 60 rows of three classes. The checks cover rows on the simplex, also of far
+    points, class names and matrices, arrays and tensors, batches without some classes, clean rows, and wrong shapes. A
+    labeler that learns while a network trains is not for this check.
+
+    Parameters
+    ----------
+    labeler : Labeler
+
+    Examples
+    --------
+    >>> from genlabel.labeling import LogisticLabel
+    >>> check_labeler(LogisticLabel(sigma=0.3))
+    """
+    assert isinstance(labeler, Labeler), f"{labeler!r} is not a Labeler"
+    assert labeler.update_source is None, f"{labeler!r} learns while a network trains"
+    X, index = _table(60)
+    y = np.array(["a", "b", "c"])[index]
+    fitted, draw = clone(labeler).fit(X, y), Mixup().draw(60, 3)
+    mixed = Mixup().mix(X, draw)
+    labels = fitted.label(mixed, y, draw)
+    assert labels.shape == (60, 3), f"labels have shape {labels.shape}, expected (60, 3)"
+    for scale in (1.0, 0.0, 1e3, 1e30, 1e200):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DensityWarning)
+            far = fitted.label(mixed * scale, y, draw)
+        assert (far >= 0).all(), "labels must not be negative"
+        np.testing.assert_allclose(far.sum(1), 1.0, atol=1e-12, err_msg="labels must sum to 1")
+    np.testing.assert_array_equal(fitted.label(mixed, y, draw), labels, err_msg="labels are not deterministic")
+    matrix, message = np.eye(3)[index], "names and matrices, or arrays and tensors, give different labels"
+    np.testing.assert_allclose(fitted.label(mixed, matrix, draw), labels, atol=1e-12, err_msg=message)
+    tensor = fitted.label(torch.from_numpy(mixed), torch.from_numpy(matrix), draw)
+    assert isinstance(tensor, torch.Tensor), "a tensor must give a tensor"
+    np.testing.assert_allclose(tensor.numpy(), labels, atol=1e-12, err_msg=message)
+    some = np.flatnonzero(y == "b")[:4]
+    assert fitted.label(X[some], y[some], Mixup().draw(4, 0)).shape == (4, 3), "a batch without a class loses a column"
+    clean = np.arange(60) < 20
+    labels = fitted.label(mixed, y, draw, BatchInfo(clean=clean))
+    np.testing.assert_array_equal(labels[clean], matrix[clean], err_msg="clean rows must keep their labels")
+    with raises("label accepts points and labels of different batches"):
+        fitted.label(mixed[:30], y, draw)
+    with raises("label accepts an unknown class"):
+        fitted.label(mixed, np.where(y == "a", "z", y), draw)
+
+
+def check_sampler(sampler: Sampler) -> None:
+    """Check that a sampler keeps the contract of :class:`genlabel.mixing.Sampler`.
+
+    The sampler is cloned and applied to 120 rows of three classes. The checks cover the order and the provenance of
+    rows, the three outputs, repetition by the seed, class names, frames, dtypes, and invalid input.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Sampler with an int as random_state.
+
+    Examples
+    --------
+    >>> from genlabel.labeling import GenLabelSampler
+    >>> check_sampler(GenLabelSampler(n_aug=50, random_state=0))
+    """
+    assert isinstance(sampler, Sampler), f"{sampler!r} is not a Sampler"
+    X, y = _table(120)
+    points, hard, fitted = _resample(sampler, X, y, output="hard")
+    s = len(points) - 120
+    np.testing.assert_array_equal(points[:120], X, err_msg="the given rows must come first")
+    np.testing.assert_array_equal(hard[:120], y, err_msg="the given labels must come first")
+    np.testing.assert_array_equal(fitted.is_synthetic_, np.arange(120 + s) >= 120)
+    assert fitted.pair_.shape == (s, 2), "pair_ must have shape (s, 2)"
+    assert fitted.lam_.shape == (s,), "lam_ must have shape (s,)"
+    assert ((fitted.lam_ >= 0) & (fitted.lam_ <= 1)).all(), "lam_ must lie in [0, 1]"
+    assert fitted.n_features_in_ == 2
+    again = _resample(pickle.loads(pickle.dumps(sampler)), X, y, output="hard")[0]  # our own bytes  # nosec B301
+    np.testing.assert_array_equal(again, points, err_msg="the same seed gives other rows")
+    other = _resample(sampler, X, y, output="hard", random_state=np.random.default_rng(1))[0]
+    assert not np.array_equal(other, points), "another seed gives the same rows"
+    _check_outputs(sampler, X, y)
+    _check_frames(sampler, X, y, points, hard)
+    _check_invalid_input(fitted, X, y)
+
+
+def _check_outputs(sampler: Sampler, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+    soft_points, soft, first = _resample(sampler, X, y, output="soft")
+    points, hard, fitted = _resample(sampler, X, y, output="weighted")
+    np.testing.assert_array_equal(soft[:120], np.eye(3)[y])
+    np.testing.assert_allclose(soft.sum(1), 1.0, atol=1e-12, err_msg="soft labels must sum to 1")
+    assert (soft >= 0).all(), "soft labels must not be negative"
+    made, (rows, columns) = fitted.is_synthetic_, (soft[120:] > 1e-6).nonzero()
+    message = "weighted rows differ from the soft labels"
+    assert (fitted.sample_weight_[:120] == 1.0).all(), "given rows must have weight 1"
+    np.testing.assert_array_equal(points[made], soft_points[120:][rows], err_msg=message)
+    np.testing.assert_array_equal(hard[made], columns, err_msg=message)
+    np.testing.assert_array_equal(fitted.sample_weight_[made], soft[120:][rows, columns], err_msg=message)
+    np.testing.assert_array_equal(fitted.pair_, first.pair_[rows], err_msg=message)
+    assert not hasattr(first, "sample_weight_")
+
+
+def _check_frames(
+    sampler: Sampler, X: NDArray[np.float64], y: NDArray[np.int64], points: NDArray[Any], hard: NDArray[Any]
+) -> None:
+    names = np.array(["ash", "birch", "cedar"])
+    frame = pd.DataFrame(X, columns=["width", "height"], index=np.arange(120) + 7)
+    more, labels, fitted = _resample(sampler, frame, pd.Series(names[y], name="tree", index=frame.index), output="hard")
+    assert isinstance(more, pd.DataFrame), "a frame must give a frame"
+    assert more.columns.tolist() == fitted.feature_names_in_.tolist() == ["width", "height"]
+    assert more.index.tolist() == list(range(len(more)))
+    assert labels.name == "tree"
+    assert labels.tolist() == names[hard].tolist(), "class names change the labels"
+    np.testing.assert_allclose(more.to_numpy(), points, rtol=1e-12, err_msg="frames and arrays differ")
+    assert _resample(sampler, frame, pd.Series(names[y]), output="soft")[1].columns.tolist() == names.tolist()
+    assert _resample(sampler, frame, pd.Series(names[y], dtype="category"), output="hard")[1].dtype == "category"
+    single, small, _ = _resample(sampler, X.astype(np.float32), y.astype(np.int8), output="hard")
+    assert (single.dtype, small.dtype) == (np.float32, np.int8), "dtypes must be kept"
+    assert _resample(sampler, X.tolist(), y.tolist(), output="hard")[0].dtype == np.float64
+
+
+def _check_invalid_input(fitted: Sampler, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+    before = dict(vars(fitted))
+    missing = X.copy()
+    missing[3, 1] = np.nan
+    for points, labels, message in (
+        (missing, y, "accepts NaN in X"),
+        (X, np.zeros(120), "accepts one class"),
+        (X, np.where(np.arange(120) == 5, 9, y), "accepts a class of one row"),
+        (X, y[:5], "accepts too few labels"),
+        (X, X[:, 0], "accepts a continuous target"),
+        (pd.DataFrame({"a": ["x"] * 120, "b": X[:, 0]}), y, "accepts strings"),
+    ):
+        with raises(f"fit_resample {message}"):
+            fitted.fit_resample(points, labels)
+    assert vars(fitted).keys() == before.keys(), "a failing call changed the sampler"
+    assert all(vars(fitted)[name] is value for name, value in before.items()), "a failing call changed the sampler"
+    with raises("fit_resample accepts an unknown output"):
+        _resample(fitted, X, y, output="softly")
+
+
+def _resample(sampler: Sampler, X: Any, y: Any, **params: Any) -> tuple[Any, Any, Any]:
+    fresh = clone(sampler).set_params(**params)
+    return (*fresh.fit_resample(X, y), fresh)
+
+
+def _table(n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(n) % 3)
+    return rng.normal(size=(n, 2)) + 4.0 * np.array([[0, 0], [1, 0], [0, 1]])[y], y

@@ -1,0 +1,14 @@
+"""Names that options offer without heavy imports are those that the library knows."""
+
+from genlabel._registry import DENSITIES
+from genlabel.cli.compare import Density
+from genlabel.cli.fit import Method
+from genlabel.evaluation.table_models import TABLE_METHODS
+
+
+def test_densities_are_those_of_the_registry() -> None:
+    assert {density.value for density in Density} == {*DENSITIES.names(), "auto"}
+
+
+def test_methods_are_those_of_table_models() -> None:
+    assert [method.value for method in Method] == list(TABLE_METHODS)
