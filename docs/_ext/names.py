@@ -13,9 +13,9 @@ INDEX = Path(__file__).parents[1] / "api" / "index.rst"
 
 @cache
 def packages() -> list[str]:
-    """Return the public packages and modules; those that repeat names of others are the last."""
+    """Return the public packages and modules, inner ones first: a package may repeat their names."""
     listed = re.findall(r"^   (genlabel[\w.]*)$", INDEX.read_text(encoding="utf-8"), flags=re.M)
-    return sorted(listed, key=["genlabel", "genlabel.data", "genlabel.evaluation"].count)
+    return sorted(listed, key=lambda package: sum(other.startswith(f"{package}.") for other in listed))
 
 
 @cache
