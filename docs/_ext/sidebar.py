@@ -22,7 +22,8 @@ def _cache(app: Any, page: str, template: str, context: dict[str, Any], doctree:
         lists = builder.__dict__.setdefault("_genlabel_lists", {})
         key = tuple(sorted(options.items()))
         if key not in lists:
-            lists[key] = builder._get_local_toctree(app.config.root_doc, **options)
+            pages = builder._get_local_toctree(app.config.root_doc, **options)
+            lists[key] = pages.replace('role="heading"', 'role="heading" aria-level="2"')  # a screen reader needs it
         return list_for(lists[key], here)
 
     if "toctree" in context:
