@@ -1,12 +1,12 @@
-"""How often does a fit end far worse than predicting the class shares? Many splits and seeds of every OpenML set.
+"""Count fits with a log-loss far above that of the class priors, over many splits and seeds of OpenML datasets.
 
     python benchmarks/accidents.py --seeds 201 202 203 --jobs 2 --records build/accidents --json build/accidents.json
     python benchmarks/accidents.py --report results/accidents.json
 
-Each seed is of one random split of each set, 30 % held out, and of all that is random in the fits of the default,
+Each seed is of one random split of each dataset, 30 % held out, and of all that is random in the fits of the default,
 mixup, vanilla training and the stacked density alone. An accident is a log-loss more than 10 % above that of the class
-shares. Many splits also tell better than two how often the default has the lower log-loss. Needs the OpenML sets of a
-manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped goes on.
+shares. Many splits also tell better than two how often the default has the lower log-loss. Needs the OpenML datasets
+of a manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped continues.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from genlabel_paper.benchmark import default_methods, run_benchmark
 
 METHODS = ("default", "vanilla", "mixup", "stacked density")
 FAR, SAME = 1.1, 0.002
-"""Times the loss of the class shares that is an accident; nats within which two means are the same."""
+"""Times the loss of the class priors that is an accident; nats within which two means are the same."""
 
 
 def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
     manifest = openml_manifest(home)
     if manifest is None:
         raise SystemExit("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    found, known = find_home(home), default_methods("mlp", "auto")
+    result, known = find_home(home), default_methods("mlp", "auto")
     return run_benchmark(
         manifest_ids(manifest, 20, min_rows=100, max_rows=2000),
         {name: known[name] for name in METHODS},
@@ -43,12 +43,12 @@ def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
         records=folder / f"{seed}.sqlite",
         settings={"network": "mlp", "epochs": "auto"},
         n_jobs=jobs,
-        load=partial(load_openml, data_home=None if found is None else found.resolve()),
+        load=partial(load_openml, data_home=None if result is None else result.resolve()),
     ).frame
 
 
 def as_plain(frames: dict[int, pd.DataFrame]) -> dict[str, Any]:
-    """The log-losses of all sets, methods and seeds, and of the class shares."""
+    """The log-losses of all datasets, methods and seeds, and of the class priors."""
     every = pd.concat([frame.assign(seed=seed) for seed, frame in frames.items()])
     sets = {}
     for number, group in every.groupby("dataset"):
@@ -68,13 +68,13 @@ def _short(values: "pd.Series[float]") -> list[float]:
     return [float(f"{value:.5g}") for value in values]
 
 
-def report(found: dict[str, Any]) -> str:
-    """Accidents by method, the sets that have them, and how often the default has the lower log-loss."""
-    sets = found["sets"]
+def report(result: dict[str, Any]) -> str:
+    """Accidents by method, the datasets that have them, and how often the default has the lower log-loss."""
+    sets = result["sets"]
     losses = {method: np.array([one[method] for one in sets.values()]) for method in METHODS}
     shares = np.array([one["shares"] for one in sets.values()])
     fits = shares.size
-    lines = [f"{len(sets)} sets, {len(found['seeds'])} splits and seeds of each: {fits} fits a method"]
+    lines = [f"{len(sets)} datasets, {len(result['seeds'])} splits and seeds of each: {fits} fits a method"]
     for method, values in losses.items():
         bad = values > FAR * shares
         low, high = wilson_interval(float(bad.mean()), fits)
@@ -85,9 +85,9 @@ def report(found: dict[str, Any]) -> str:
     ours = losses["default"].mean(1)
     for method in METHODS[1:]:
         apart = ours - losses[method].mean(1)
-        parts = [float((apart < -SAME).mean()), float((np.abs(apart) <= SAME).mean()), float((apart > SAME).mean())]
-        lower, same, higher = (f"{100 * part:.0f} %" for part in parts)
-        told = f"lower on {lower} of the sets, within {SAME} on {same}, higher on {higher}"
+        blocks = [float((apart < -SAME).mean()), float((np.abs(apart) <= SAME).mean()), float((apart > SAME).mean())]
+        lower, same, higher = (f"{100 * part:.0f} %" for part in blocks)
+        told = f"lower on {lower} of the datasets, within {SAME} on {same}, higher on {higher}"
         lines.append(f"default against {method}: {told}; below it at all on {100 * (apart < 0).mean():.0f} %")
     return "\n".join(lines)
 
@@ -100,20 +100,20 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="fits at once")
     parser.add_argument("--json", type=Path, help="write the log-losses there")
     parser.add_argument("--report", type=Path, help="fit nothing, report these log-losses")
-    asked = parser.parse_args()
-    if asked.report:
-        print(report(json.loads(asked.report.read_text())))
+    args = parser.parse_args()
+    if args.report:
+        print(report(json.loads(args.report.read_text())))
         return
     frames = {}
-    for seed in asked.seeds:
-        frames[seed] = run(seed, asked.records, asked.data_home, asked.jobs)
+    for seed in args.seeds:
+        frames[seed] = run(seed, args.records, args.data_home, args.jobs)
         print(f"seed {seed}: {len(frames[seed])} fits on record", flush=True)
-    found = as_plain(frames)
-    if asked.json:
-        lines = ",\n".join(f"{json.dumps(number)}: {json.dumps(one)}" for number, one in found["sets"].items())
-        head = json.dumps({"seeds": found["seeds"], "devices": found["devices"]})[:-1]
-        asked.json.write_text(f'{head}, "sets": {{\n{lines}\n}}}}\n')
-    print(report(found))
+    result = as_plain(frames)
+    if args.json:
+        lines = ",\n".join(f"{json.dumps(number)}: {json.dumps(one)}" for number, one in result["sets"].items())
+        head = json.dumps({"seeds": result["seeds"], "devices": result["devices"]})[:-1]
+        args.json.write_text(f'{head}, "sets": {{\n{lines}\n}}}}\n')
+    print(report(result))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What it costs a fleet to keep the best epoch: CPU time with looks at every epoch, or every fifth, against none."""
+"""Measure the CPU time of a fleet that keeps the best epoch, scored every epoch or every fifth."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def make_tasks(rows: int, features: int) -> list[TrainingTask]:
     rng = np.random.default_rng(0)
     y = np.arange(rows) % 3
     X = rng.normal(size=(rows, features)) + np.eye(features)[y]
-    parts = [(np.arange(rows) % FOLDS == fold) for fold in range(FOLDS)]
+    blocks = [(np.arange(rows) % FOLDS == fold) for fold in range(FOLDS)]
     tasks = []
-    for fold, held in enumerate(parts):
+    for fold, held in enumerate(blocks):
         train = X[~held], y[~held]
         labelers = (LinearLabel().fit(*train), GenLabel(GaussianDensity()).fit(*train))
         tasks.append(
@@ -58,7 +58,7 @@ def measure(tasks: Sequence[TrainingTask], hidden: tuple[int, ...], epochs: int,
             begin = process_time()
             train_fleet(tasks, CANDIDATES, hidden=hidden, epochs=epochs, restore_best=keep)
             seconds[name].append(process_time() - begin)
-    return {name: min(found) for name, found in seconds.items()}
+    return {name: min(result) for name, result in seconds.items()}
 
 
 def main() -> None:
@@ -68,8 +68,8 @@ def main() -> None:
     times = parser.parse_args().times
     with one_thread():
         for name, (rows, features, hidden, epochs) in SIZES.items():
-            found = measure(make_tasks(rows, features), hidden, epochs, times)
-            more = {way: 100.0 * (seconds / found["last"] - 1.0) for way, seconds in found.items() if way != "last"}
+            result = measure(make_tasks(rows, features), hidden, epochs, times)
+            more = {way: 100.0 * (seconds / result["last"] - 1.0) for way, seconds in result.items() if way != "last"}
             print(f"{name:<22}", *(f"{way}: {percent:+.0f} %" for way, percent in more.items()), sep="  ")
 
 

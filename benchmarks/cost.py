@@ -1,13 +1,13 @@
-"""What a whole fit costs: CPU seconds and memory of the default and of its peers, over rows, columns and classes.
+"""Measure CPU time and memory of whole fits of the default and of baselines, over rows, columns and classes.
 
     python benchmarks/cost.py --json build/cost.json --picture build/cost.png
     python benchmarks/cost.py --sizes 1000x10x3 5000x10x3 --methods default network
 
 Each fit is done in a process of its own, on one thread: the default, mixup, scikit-learn's
 `MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows), `HistGradientBoostingClassifier()`, a random forest, and
-CatBoost and LightGBM as they come where they are installed. Memory is stated twice: the peak of a process less what it
-held before the fit ("megabytes"), and the whole peak, libraries and table included, as a user sees it ("peak"). A fit
-that takes longer than --limit seconds is given up.
+CatBoost and LightGBM with their defaults where they are installed. Memory is stated twice: the peak of a process less
+what it held before the fit ("megabytes"), and the whole peak, libraries and table included, as a user sees it
+("peak"). A fit that takes longer than --limit seconds is given up.
 """
 
 import argparse
@@ -123,18 +123,18 @@ def in_a_process(size: str, method: str, limit: float) -> dict[str, Any]:
         return {"failure": f"longer than {limit:g} s"}
     if done.returncode:
         return {"failure": (done.stderr.strip().splitlines() or ["no word"])[-1][:200]}
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
 
 
 def draw(table: dict[str, Any], path: Path) -> None:
     """Seconds over rows, columns and classes."""
     figure = Figure(figsize=(13.0, 4.2), dpi=130, layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
-    for place, (ax, (name, sizes)) in enumerate(zip(axes, SWEEPS.items(), strict=True)):
+    for index, (ax, (name, sizes)) in enumerate(zip(axes, SWEEPS.items(), strict=True)):
         for colour, method in enumerate(METHODS):
-            found = [(size, table.get(size, {}).get(method, {}).get("seconds")) for size in sizes]
-            known = [(int(size.split("x")[place]), value) for size, value in found if value is not None]
+            result = [(size, table.get(size, {}).get(method, {}).get("seconds")) for size in sizes]
+            known = [(int(size.split("x")[index]), value) for size, value in result if value is not None]
             if known:
                 ours = method in ("default", "mixup")
                 style = {"color": f"C{colour}", "lw": 2.4 if method == "default" else 1.4, "ls": "-" if ours else "--"}
@@ -161,22 +161,22 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures there, after each fit; what is there is kept")
     parser.add_argument("--picture", type=Path, help="draw them")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.one:
-        print(json.dumps(one(*asked.one)))
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(one(*args.one)))
         return
-    table: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
-    for size in asked.sizes:
-        for method in asked.methods:
+    table: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    for size in args.sizes:
+        for method in args.methods:
             if method in table.get(size, {}) or (method == "network" and int(size.split("x")[0]) > MOST_ROWS):
                 continue
-            runs = [in_a_process(size, method, asked.limit) for _ in range(asked.repeats)]
+            runs = [in_a_process(size, method, args.limit) for _ in range(args.repeats)]
             table.setdefault(size, {})[method] = min(runs, key=lambda run: run.get("seconds", float("inf")))
             print(size, method, json.dumps(table[size][method]), flush=True)
-            if asked.json:
-                asked.json.write_text(json.dumps(table, indent=1) + "\n")
-    if asked.picture:
-        draw(table, asked.picture)
+            if args.json:
+                args.json.write_text(json.dumps(table, indent=1) + "\n")
+    if args.picture:
+        draw(table, args.picture)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the default costs: a fit with its stacked density and its search, against the search of tuned mixup."""
+"""Measure a fit of the default with its stacked density and search, against the search of tuned mixup."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Densities on Moon and Two-circle: generative accuracy, held-out likelihood, mass on a grid, and what they cost.
+"""Measure densities on Moon and Two-circle: generative accuracy, held-out likelihood, mass on a grid, and cost.
 
-The truth stands beside them: both sets are curves under Laplace noise, whose density is known.
+The truth stands beside them: both datasets are curves under Laplace noise, whose density is known.
 """
 
 import argparse
@@ -29,7 +29,7 @@ Arrays = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 class Table(NamedTuple):
-    """A set whose density is known, and the grid on which densities of it are summed."""
+    """A dataset whose density is known, and the grid on which densities of it are summed."""
 
     make: Callable[..., Arrays]
     noise: float
@@ -54,7 +54,7 @@ SETTINGS: dict[str, Callable[[], ClassDensity]] = {
 }
 """What a name stands for; any other is asked of `named_densities`."""
 MANY, DRAWS = 2048, 8
-"""Importance samples with which a bound is taken for the truth; sets of draws over which the bound is averaged."""
+"""Importance samples with which a bound is taken for the truth; datasets of draws over which the bound is averaged."""
 
 
 def make_density(name: str, seed: int) -> ClassDensity:
@@ -65,12 +65,12 @@ def make_density(name: str, seed: int) -> ClassDensity:
 def true_log_prob(table: Table, X: NDArray[np.float64], n_curve: int = 4000) -> NDArray[np.float64]:
     """The log-density of each class at `X`, (m, 2): the mean of Laplace densities along the curve of the class."""
     curve, classes = table.make(n_curve, noise=0.0)
-    found = np.empty((len(X), 2))
+    result = np.empty((len(X), 2))
     for c in range(2):
         far = np.abs(X[:, None] - curve[classes == c]).sum(2) / table.noise
         nearest = far.min(1)
-        found[:, c] = np.log(np.exp(nearest[:, None] - far).mean(1)) - nearest - 2 * np.log(2 * table.noise)
-    return found
+        result[:, c] = np.log(np.exp(nearest[:, None] - far).mean(1)) - nearest - 2 * np.log(2 * table.noise)
+    return result
 
 
 def mass_on_grid(density: ClassDensity, table: Table) -> list[float]:
@@ -90,14 +90,14 @@ def measure(name: str, table: Table, seed: int) -> dict[str, Any]:
     middle = perf_counter()
     values = density.log_prob(X_test)
     end = perf_counter()
-    found = {"fit_seconds": middle - start, "query_us": 1e6 * (end - middle) / len(X_test), **score(values, y_test)}
+    result = {"fit_seconds": middle - start, "query_us": 1e6 * (end - middle) / len(X_test), **score(values, y_test)}
     if seed == 0 and (density.normalized or isinstance(density, VAEDensity)):
-        found["mass"] = mass_on_grid(density, table)
+        result["mass"] = mass_on_grid(density, table)
     if seed == 0 and isinstance(density, VAEDensity):
-        found["bound_gap"] = bound_gap(density, X_test, y_test)
+        result["bound_gap"] = bound_gap(density, X_test, y_test)
     if not density.normalized and not isinstance(density, VAEDensity):
-        del found["log_likelihood"]
-    return found
+        del result["log_likelihood"]
+    return result
 
 
 def bound_gap(density: VAEDensity, X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
@@ -132,18 +132,18 @@ def line(name: str, rows: Sequence[dict[str, Any]]) -> str:
 
 def run(names: Sequence[str], seeds: range) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Measure, and print a line for each density as soon as it is known."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    result: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for title, table in TABLES.items():
         print(f"\n{title}, {len(seeds)} seeds")
         print(f"{'':>18} {'accuracy %':>15} {'log p':>8} {'mass':>15} {'gap':>6} {'fit s':>9} {'us a row':>9}")
         tests = [table.make(random_state=1000 + seed) for seed in seeds]
         truth = [score(true_log_prob(table, X), y) for X, y in tests]
-        found[title] = {"truth": truth}
+        result[title] = {"truth": truth}
         print(line("truth", [{**row, "fit_seconds": np.nan, "query_us": np.nan} for row in truth]), flush=True)
         for name in names:
-            found[title][name] = [measure(name, table, seed) for seed in seeds]
-            print(line(name, found[title][name]), flush=True)
-    return found
+            result[title][name] = [measure(name, table, seed) for seed in seeds]
+            print(line(name, result[title][name]), flush=True)
+    return result
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -155,9 +155,9 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--json", type=Path, help="also write the numbers of every fit to this file")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    found = run(given.names or list(SETTINGS), range(given.first, given.first + given.seeds))
+    result = run(given.names or list(SETTINGS), range(given.first, given.first + given.seeds))
     if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What each extra adds to an installation: packages beyond those of the library, and their megabytes on the disk.
+"""Measure what each extra adds to an installation: further packages and their megabytes.
 
     python benchmarks/extras.py
 

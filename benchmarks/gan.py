@@ -1,9 +1,9 @@
-"""GANDensity: what a fit and an inversion cost, how far its manifolds are from the true curves, modes that it covers.
+"""Measure GANDensity: cost of a fit and an inversion, distance of its manifolds to the true curves, covered modes.
 
 python benchmarks/gan.py [--seeds 2] [--sets moon circle two-circle] [--ablation] [--json FILE]
 
-`--ablation` fits each of these sets also without the critic, without the energy distance, without the last phase of
-curves, and with the other encoders; the sets of modes also with 32 charts.
+`--ablation` fits each of these datasets also without the critic, without the energy distance, without the last phase of
+curves, and with the other encoders; the datasets of modes also with 32 charts.
 """
 
 import argparse
@@ -65,14 +65,14 @@ class Variant(NamedTuple):
     @contextmanager
     def training(self) -> Iterator[None]:
         """Set the weights of the losses for a while."""
-        kept = gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS
+        saved = gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS
         gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS = (
             self.critic,
             self.energy,
             self.likelihood,
         )
         yield
-        gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS = kept
+        gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS = saved
 
 
 VARIANTS = {
@@ -97,9 +97,9 @@ def on_set(name: str, seed: int, variant: str) -> dict[str, Any]:
     density.project(queries)
     inversion = perf_counter() - start
     points = between(name, X, np.random.default_rng(seed))
-    found = np.linalg.norm(points[:, None] - density.project(points), axis=-1)
+    result = np.linalg.norm(points[:, None] - density.project(points), axis=-1)
     true = to_curves(name, points)
-    unequal = np.abs((found[:, 0] - found[:, 1]) - (true[:, 0] - true[:, 1])) / true.sum(1)
+    unequal = np.abs((result[:, 0] - result[:, 1]) - (true[:, 0] - true[:, 1])) / true.sum(1)
     return {
         "set": name,
         "variant": variant,
@@ -107,7 +107,7 @@ def on_set(name: str, seed: int, variant: str) -> dict[str, Any]:
         "fit_s": fit,
         "inversion_of_1000_s": inversion,
         "accuracy": float(np.mean(density.log_prob(X_test).argmax(1) == y_test)),
-        "distance_error_median": float(np.median(np.abs(found - true) / true)),
+        "distance_error_median": float(np.median(np.abs(result - true) / true)),
         "off_equidistance_median": float(np.median(unequal)),
         "off_equidistance_90": float(np.quantile(unequal, 0.9)),
         "coverage": density.coverage_.tolist(),
@@ -160,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--sets", nargs="*", default=[*SETS, "8-ring", "25-grid"])
-    parser.add_argument("--charts", type=int, default=None, help="of the sets of modes")
+    parser.add_argument("--charts", type=int, default=None, help="of the datasets of modes")
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

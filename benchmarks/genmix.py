@@ -1,4 +1,4 @@
-"""GenMix: points a second and their errors, in closed form for Gaussians and by roots on segments for kernels.
+"""Measure GenMix: points per second and their errors, in closed form for Gaussians and by root finding for kernels.
 
 python benchmarks/genmix.py --json build/genmix.json
 """
@@ -30,7 +30,7 @@ CASES: list[tuple[str, Any, int, int, int, int]] = [
 
 
 def classes(k: int, d: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian classes whose centres and covariances are drawn: some pairs have a third class between them."""
+    """Gaussian classes whose centers and covariances are drawn: some pairs have a third class between them."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % k
     roots = np.eye(d) + 0.3 * rng.normal(size=(k, d, d))
@@ -75,10 +75,10 @@ def against_roots(count: int = 10_000) -> dict[str, Any]:
 
 
 def main(path: Path | None = None) -> None:
-    found = []
+    result = []
     for name, density, k, d, n, count in CASES:
         row = {"what": name, "classes": k, "d": d, **measure(density, *classes(k, d, n), count)}
-        found.append(row)
+        result.append(row)
         goal = " (goal: 2 s)" if (k, d) == (10, 20) and "closed" in name else ""
         print(
             f"{name}, {k} classes, d = {d}: {row['points']} points in {row['seconds']:.2f} s{goal}; largest error "
@@ -87,7 +87,7 @@ def main(path: Path | None = None) -> None:
     ratio = against_roots()
     print(f"the closed form is {ratio['ratio']:.1f} times as fast as the search on segments, on the same Gaussians")
     if path is not None:
-        path.write_text(json.dumps({"cases": found, "closed form against roots": ratio}, indent=1))
+        path.write_text(json.dumps({"cases": result, "closed form against roots": ratio}, indent=1))
 
 
 if __name__ == "__main__":

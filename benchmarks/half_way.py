@@ -1,8 +1,8 @@
-"""Figure 15: how near to half way GenMix's points can be on Moon, and how near those of GANDensity are.
+"""Measure how near to halfway points of GenMix can be on Moon (figure 15), and how near those of GANDensity are.
 
 python benchmarks/half_way.py [--seeds 100 101 102 103] [--rows 1000] [--known-only] [--json FILE]
 
-"known": half circles and their Laplace noise, whose centre, radius, ends and scale are had by maximum likelihood from
+"known": half circles and their Laplace noise, whose center, radius, ends and scale are had by maximum likelihood from
 the same rows. No method can be expected to pass it. "free": GANDensity without the penalty on a change of the bend.
 True curves measure, and no density is told of them; the seeds of the record are 0 and 1.
 """
@@ -35,7 +35,7 @@ BEGIN = ([0.03, -0.03, 1.03, 0.1, np.pi - 0.1], [1.03, 0.47, 1.03, np.pi + 0.1, 
 
 
 def arc(about: Tensor, share: Tensor) -> Tensor:
-    """Points (q, 2) of a circle with a centre and a radius, between two angles."""
+    """Points (q, 2) of a circle with a center and a radius, between two angles."""
     angle = about[3] + (about[4] - about[3]) * share
     return about[:2] + about[2] * torch.stack([angle.cos(), angle.sin()], 1)
 
@@ -97,14 +97,14 @@ class KnownArcs(ClassDensity):
 
 def measure(density: Any, X: Points, y: Points, seed: int) -> dict[str, Any]:
     """The error of the points of GenMix in each norm: its median, and the share within 5 %, both in %."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for norm in NORMS:
         density.set_params(norm=norm)
         sampler = GenMix(density, output="soft", eps=1e-4, prefit=True, random_state=seed)
         points = sampler.fit_resample(X, y)[0][len(X) :]
         error = 100 * equidistance_error(points, "moon", sampler.pair_, norm)
-        found[norm] = [float(np.median(error)), float(100 * (error <= 100 * NEAR).mean())]
-    return found
+        result[norm] = [float(np.median(error)), float(100 * (error <= 100 * NEAR).mean())]
+    return result
 
 
 def off_ends(density: GANDensity | KnownArcs) -> list[float]:
@@ -112,20 +112,20 @@ def off_ends(density: GANDensity | KnownArcs) -> list[float]:
     ends = np.concatenate([curve[[0, -1]] for (curve,) in true_curves("moon")])
     beyond = ends + np.array([[0.0, -1], [0, -1], [0, 1], [0, 1]]) * 0.25
     density.set_params(norm="l2")
-    found = np.asarray(density.project(torch.from_numpy(beyond)))[np.arange(4), [0, 0, 1, 1]]
-    return [float(one) for one in np.linalg.norm(found - ends, axis=1)]
+    result = np.asarray(density.project(torch.from_numpy(beyond)))[np.arange(4), [0, 0, 1, 1]]
+    return [float(one) for one in np.linalg.norm(result - ends, axis=1)]
 
 
 def run(method: str, seed: int, rows: int) -> dict[str, Any]:
     X, y = make_moon(rows, noise=NOISE, random_state=seed)
     density = KnownArcs() if method == "known" else GANDensity(encoder=None, random_state=seed)
-    kept = gan_training.SMOOTHNESS
-    gan_training.SMOOTHNESS = 0.0 if method == "free" else kept
+    saved = gan_training.SMOOTHNESS
+    gan_training.SMOOTHNESS = 0.0 if method == "free" else saved
     start = process_time()
     try:
         density.fit(X, y)
     finally:
-        gan_training.SMOOTHNESS = kept
+        gan_training.SMOOTHNESS = saved
     fit = process_time() - start
     return {"method": method, "rows": rows, "seed": seed, "fit_s": fit, **measure(density, X, y, seed)} | {
         "off_ends": off_ends(density)

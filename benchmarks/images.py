@@ -1,4 +1,4 @@
-"""What generative labels cost on images: the steps of GenLabel against those of mixup, by the loop and by the drop-in.
+"""Measure generative labels on images: steps of GenLabel against steps of mixup, in our loop and as a drop-in.
 
     python benchmarks/images.py [--batch 128 512] [--doors loop drop-in drop-in-graph] [--rounds 3] [--json FILE]
 
@@ -142,11 +142,11 @@ def measure(
     for _ in range(rounds):
         for kind in kinds:
             begin = perf_counter()
-            found = DOORS[door](network, batches, kind, epochs=4)
-            times[kind] += found
-            took, epoch = perf_counter() - begin, median(found)
+            result = DOORS[door](network, batches, kind, epochs=4)
+            times[kind] += result
+            took, epoch = perf_counter() - begin, median(result)
             print(f"  {door}, {kind}: {took:.1f} s, of which an epoch {epoch:.2f} s", file=sys.stderr, flush=True)
-    return {kind: batch * steps / median(found) for kind, found in times.items()}
+    return {kind: batch * steps / median(result) for kind, result in times.items()}
 
 
 def main() -> None:
@@ -162,19 +162,19 @@ def main() -> None:
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    found = []
+    result = []
     doors = [door for door in given.doors if device == "cuda" or not door.endswith("graph")]
     for door, batch in product(doors, given.batch):
         kinds = ["mixup", *given.kinds]
         speed = measure(door, given.network, batch, kinds, given.steps, given.rounds, device)
         ratios = {kind: speed["mixup"] / speed[kind] for kind in kinds}
         run = {"door": door, "network": given.network, "batch": batch}
-        found.append({**run, "images_per_second": speed, "step_ratio": ratios})
+        result.append({**run, "images_per_second": speed, "step_ratio": ratios})
         for kind in kinds:
             words = f"{door}, {given.network}, batch {batch}, {name}, {kind}"
             print(f"{words}: {speed[kind]:,.0f} images/s, {ratios[kind]:.3f} times mixup's step", flush=True)
     if given.json:
-        given.json.write_text(json.dumps({"device": name, "torch": torch.__version__, "runs": found}, indent=1) + "\n")
+        given.json.write_text(json.dumps({"device": name, "torch": torch.__version__, "runs": result}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What intervals are worth: is a class as frequent as they say, and how wide are they? On OpenML sets.
+"""Measure coverage and width of probability intervals on OpenML datasets.
 
     python benchmarks/intervals.py --first 4 --sizes 100 --json build/intervals.json
     python benchmarks/intervals.py --report results/intervals.json --skip 6
 
-The classifiers, as they come, are fitted to some rows of a set, and asked of all others, which are many: with few, any
-interval would hold but for noise. Of every test row and class, the interval is put into one of ten bins by its middle;
-a bin of a fit counts if it has 20 of them. Beside what the library does ("cross": what the network of each fold says,
-against the held-out rows of that fold, in the mean over the folds; each class against all others) stand other ways,
-made of the same fits:
+The classifiers, with their defaults, are fitted to some rows of a dataset, and asked of all others, which are many:
+with few, any interval would hold but for noise. Of every test row and class, the interval is put into one of ten bins
+by its middle; a bin of a fit counts if it has 20 of them. Beside what the library does ("cross": what the network of
+each fold says, against the held-out rows of that fold, in the mean over the folds; each class against all others)
+stand other ways, made of the same fits:
 
 - "folds": the same with the probability that is predicted, that of all networks, in the place of each network's;
 - "together": the probability that is predicted, against all held-out rows at once;
@@ -15,7 +15,7 @@ made of the same fits:
 - "probability": what is predicted, as an interval of no width.
 
 "if exact" is how many bins would hold the frequency if the middle of each interval were the truth.
-Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME).
+Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
 import argparse
@@ -42,7 +42,7 @@ from genlabel.estimators.intervals import Calibration, Intervals, venn_abers
 
 Numbers = NDArray[np.float64]
 BINS, FEWEST = 10, 20
-"""Bins of the middle of an interval; rows and classes that a bin of a set needs to count."""
+"""Bins of the middle of an interval; rows and classes that a bin of a dataset needs to count."""
 SIZES = (100, 300, 1000)
 """Training rows."""
 MOST_TESTED = 3000
@@ -54,13 +54,13 @@ METHODS: dict[str, Callable[[int], Any]] = {
 
 def pairs(model: Any, X: Any) -> Intervals:
     """Each class against each other, with the rows of these two; bounds of p_i are those of all p_ij together."""
-    known, said = model.venn_abers_, model.predict_log_proba(X).astype(np.float32)
-    m, k = said.shape
+    known, text = model.venn_abers_, model.predict_log_proba(X).astype(np.float32)
+    m, k = text.shape
     against = np.zeros((2, m, k, k))  # odds of the class against, at most and at least
     for i, j in combinations(range(k), 2):
-        some = (known.y == i) | (known.y == j)
-        scores = known.log_proba[some, i] - known.log_proba[some, j]
-        low, high = venn_abers(scores, known.y[some] == i, said[:, i] - said[:, j])
+        block = (known.y == i) | (known.y == j)
+        scores = known.log_proba[block, i] - known.log_proba[block, j]
+        low, high = venn_abers(scores, known.y[block] == i, text[:, i] - text[:, j])
         with np.errstate(divide="ignore"):
             against[:, :, i, j] = (1 - low) / low, (1 - high) / high
             against[:, :, j, i] = high / (1 - high), low / (1 - low)
@@ -79,9 +79,9 @@ def folds(model: Any, X: Any) -> Intervals:
 OTHERS: dict[str, Callable[[Any, Any], Intervals]] = {"folds": folds, "together": together, "pairs": pairs}
 
 
-def measure(found: Intervals, index: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
+def measure(result: Intervals, index: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     """Sums over rows and classes in each bin: number, lower, upper, hits; the mean widths; the misses of all bins."""
-    lower, upper = found
+    lower, upper = result
     hits = index[:, None] == np.arange(lower.shape[1])
     place = np.minimum(((lower + upper) / 2 * BINS).astype(int), BINS - 1).ravel()
     sums = [np.bincount(place, part.ravel(), minlength=BINS) for part in (np.ones_like(lower), lower, upper, hits)]
@@ -100,19 +100,19 @@ def one_fit(name: str, table: Any, size: int, seed: int) -> dict[str, Any]:
     X, y, X_test = table.X.iloc[train], labels.iloc[train].to_numpy(), table.X.iloc[others[:MOST_TESTED]]
     model = METHODS[name](seed).fit(X, y)
     proba = model.predict_proba(X_test)
-    found = {"cross": cast(Intervals, model.predict_proba_interval(X_test))}
-    found |= {way: of(model, X_test) for way, of in OTHERS.items()}
-    found["probability"] = Intervals(proba, proba)
+    result = {"cross": cast(Intervals, model.predict_proba_interval(X_test))}
+    result |= {way: of(model, X_test) for way, of in OTHERS.items()}
+    result["probability"] = Intervals(proba, proba)
     truth = pd.Index(model.classes_).get_indexer(labels.iloc[others[:MOST_TESTED]])  # a class that is new here: -1
     return {
         "rows": size,
         "method": name,
-        **{way: measure(each, truth, proba.argmax(1)) for way, each in found.items()},
+        **{way: measure(each, truth, proba.argmax(1)) for way, each in result.items()},
     }
 
 
 def one_set(number: int, home: Path | None, seed: int, methods: list[str], sizes: list[int]) -> dict[str, Any]:
-    """The records of a set."""
+    """The records of a dataset."""
     table = drop_rare_classes(load_openml(number, data_home=home))
     fits = [one_fit(name, table, size, seed) for size in sizes for name in methods]
     return {"id": number, "name": table.name, "n": len(table.y), "fits": fits}
@@ -152,14 +152,14 @@ def over_all(fits: list[dict[str, Any]], way: str) -> pd.DataFrame:
     bins = np.sum([fit[way]["bins"] for fit in fits], axis=0)
     count = np.maximum(bins[:, 0], 1.0)
     edges = [f"{b / BINS:.1f} to {(b + 1) / BINS:.1f}" for b in range(BINS)]
-    found = pd.DataFrame(bins[:, [1, 3, 2]] / count[:, None], index=edges, columns=["lower", "frequency", "upper"])
-    return found.assign(number=bins[:, 0].astype(int))
+    result = pd.DataFrame(bins[:, [1, 3, 2]] / count[:, None], index=edges, columns=["lower", "frequency", "upper"])
+    return result.assign(number=bins[:, 0].astype(int))
 
 
 def report(records: list[dict[str, Any]]) -> None:
     """Print, for each classifier and number of rows, how the ways compare, and the bins of the library's."""
     every = [fit for record in records for fit in record["fits"]]
-    print(f"\n{len(records)} sets")
+    print(f"\n{len(records)} datasets")
     for name in dict.fromkeys(fit["method"] for fit in every):
         for rows in sorted({fit["rows"] for fit in every}):
             fits = [fit for fit in every if (fit["method"], fit["rows"]) == (name, rows)]
@@ -177,40 +177,42 @@ def main() -> None:
     parser.add_argument("--max-rows", type=int, default=20000)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="training rows")
     parser.add_argument("--max-features", type=int, default=20)
-    parser.add_argument("--skip", type=int, default=0, help="so many sets are left out, from the first on")
-    parser.add_argument("--first", type=int, help="so many sets only")
+    parser.add_argument("--skip", type=int, default=0, help="so many datasets are left out, from the first on")
+    parser.add_argument("--first", type=int, help="so many datasets only")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--seed", type=int, default=0, help="of the splits and the fits")
-    parser.add_argument("--json", type=Path, help="write the records there; sets that it holds are not measured again")
+    parser.add_argument(
+        "--json", type=Path, help="write the records there; datasets that it holds are not measured again"
+    )
     parser.add_argument("--report", type=Path, help="measure nothing, report these records")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    if asked.report:
-        report(json.loads(asked.report.read_text())["sets"][asked.skip :][: asked.first])
+    if args.report:
+        report(json.loads(args.report.read_text())["sets"][args.skip :][: args.first])
     else:
-        report(run(parser, asked))
+        report(run(parser, args))
 
 
-def run(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[dict[str, Any]]:
-    manifest = openml_manifest(asked.data_home)
+def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[dict[str, Any]]:
+    manifest = openml_manifest(args.data_home)
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    numbers = manifest_ids(manifest, asked.max_features, min_rows=asked.min_rows, max_rows=asked.max_rows)[asked.skip :]
-    setting = {"seed": asked.seed, "methods": asked.methods, "sizes": asked.sizes}
-    known = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {**setting, "sets": []}
+    numbers = manifest_ids(manifest, args.max_features, min_rows=args.min_rows, max_rows=args.max_rows)[args.skip :]
+    setting = {"seed": args.seed, "methods": args.methods, "sizes": args.sizes}
+    known = json.loads(args.json.read_text()) if args.json and args.json.exists() else {**setting, "sets": []}
     if {name: known.get(name) for name in setting} != setting:
-        parser.error(f"{asked.json} holds records of another seed, other methods or sizes; name another file")
+        parser.error(f"{args.json} holds records of another seed, other methods or sizes; name another file")
     records = {record["id"]: record for record in known["sets"]}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number in numbers[: asked.first]:
+        for number in numbers[: args.first]:
             if number not in records:
-                records[number] = one_set(number, asked.data_home, **setting)
+                records[number] = one_set(number, args.data_home, **setting)
                 print(number, records[number]["name"], records[number]["n"], flush=True)
-            if asked.json:
+            if args.json:
                 lines = ",\n".join(json.dumps(record) for record in records.values())
                 head = json.dumps(setting)[1:-1]
-                asked.json.write_text(f'{{{head}, "sets": [\n{lines}\n]}}\n')
+                args.json.write_text(f'{{{head}, "sets": [\n{lines}\n]}}\n')
     return list(records.values())
 
 

@@ -1,4 +1,4 @@
-"""KernelDensity.log_prob against scipy's gaussian_kde.logpdf: time, agreement, and memory on many points."""
+"""Compare KernelDensity.log_prob with scipy's gaussian_kde.logpdf: time, agreement, and memory on many points."""
 
 import subprocess
 import sys

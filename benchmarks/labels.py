@@ -1,4 +1,4 @@
-"""What generative labels cost: training a fleet with them against the same fleet with mixup's labels."""
+"""Measure training of a fleet with generative labels against the same fleet with mixup's labels."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,11 +1,11 @@
-"""What the search for leaks finds in OpenML sets as they are, and of leaks that are planted in them.
+"""Measure the detection of leaks: alarms in unchanged OpenML datasets, and planted leaks that are detected.
 
     python benchmarks/leaks.py
     python benchmarks/leaks.py --shown
 
-Nothing is fitted but small trees. What is found in a set as it is may be a leak or a false alarm: `--shown` prints each
-line, to be judged by reading. The rules were mended after such a reading of these very sets, so the shares flatter.
-Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME).
+Nothing is fitted but small trees. What is found in a dataset as it is may be a leak or a false alarm: `--shown` prints
+each line, to be judged by reading. The rules were mended after such a reading of these very datasets, so the shares
+flatter. Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
 import argparse
@@ -73,13 +73,13 @@ def is_found(plant: str, table: Table) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shown", action="store_true", help="print what is found in each set")
+    parser.add_argument("--shown", action="store_true", help="print what is found in each dataset")
     parser.add_argument("--max-rows", type=int, default=20_000)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     manifest = openml_manifest()
     if manifest is None:
         raise SystemExit("there is no manifest; name the folder of the cache with GENLABEL_DATA_HOME")
-    ids = manifest_ids(manifest, max_features=100, min_rows=40, max_rows=asked.max_rows)
+    ids = manifest_ids(manifest, max_features=100, min_rows=40, max_rows=args.max_rows)
     as_is: Counter[str] = Counter()
     planted: Counter[str] = Counter()
     for number in ids:
@@ -89,13 +89,13 @@ def main() -> None:
         notes = drop_leaks(table).notes
         as_is.update(kind for kind, words in KINDS.items() if any(words in note for note in notes))
         rng = np.random.default_rng(number)
-        found = [plant for plant, change in PLANTS.items() if is_found(plant, drop_leaks(change(table, rng)))]
-        planted.update(found)
-        if asked.shown:
-            missed = [f"planted and not found: {plant}" for plant in PLANTS if plant not in found]
+        result = [plant for plant, change in PLANTS.items() if is_found(plant, drop_leaks(change(table, rng)))]
+        planted.update(result)
+        if args.shown:
+            missed = [f"planted and not found: {plant}" for plant in PLANTS if plant not in result]
             size = f"{number} {table.name} {table.X.shape}, {table.y.nunique()} classes"
             print("\n".join(f"{size}: {line}" for line in [*notes, *missed] or ["nothing"]))
-    print(f"sets: {len(ids)}")
+    print(f"datasets: {len(ids)}")
     for kind in KINDS:
         print(f"as they are, {kind}: {as_is[kind]}")
     for plant in PLANTS:

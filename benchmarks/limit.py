@@ -1,4 +1,4 @@
-"""What a time limit costs: seconds and log-loss on rows held out, with less and less time.
+"""Measure time and held-out log-loss of fits with shorter and shorter time limits.
 
     python benchmarks/limit.py
     python benchmarks/limit.py --sizes 1000x10x3 --limits 1 4
@@ -25,14 +25,14 @@ def measure(size: str, model: Any) -> tuple[float, float, str]:
     """Seconds of a fit, its log-loss on rows that it has not seen, and what it says it left out."""
     n, *rest = size.split("x")
     X, y = points("x".join([str(int(n) + HELD_OUT), *rest]))
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin = perf_counter()
         model.fit(X[:-HELD_OUT], y[:-HELD_OUT])
         seconds = perf_counter() - begin
-    said = model.predict_log_proba(X[-HELD_OUT:])
-    cuts = [str(one.message).split(" s: ")[1].split("; ")[0] for one in heard if "time_limit" in str(one.message)]
-    return seconds, -float(np.mean(said[np.arange(HELD_OUT), y[-HELD_OUT:]])), "".join(cuts)
+    text = model.predict_log_proba(X[-HELD_OUT:])
+    cuts = [str(one.message).split(" s: ")[1].split("; ")[0] for one in caught if "time_limit" in str(one.message)]
+    return seconds, -float(np.mean(text[np.arange(HELD_OUT), y[-HELD_OUT:]])), "".join(cuts)
 
 
 def main() -> None:
@@ -41,13 +41,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=SIZES, help="rows x columns x classes")
     parser.add_argument("--limits", nargs="+", type=float, default=LIMITS, help="seconds")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     print("| table | method | limit (s) | seconds | over | log-loss | left out |\n|---|---|---:|---:|---:|---:|---|")
     with threadpool_limits(1):
         MixupClassifier().set_params(training__epochs=2).fit(*points("100x5x2"))  # the first fit of a process is slower
-        for size in asked.sizes:
+        for size in args.sizes:
             for method in (GenLabelClassifier, MixupClassifier):
-                for limit in [*asked.limits, None]:
+                for limit in [*args.limits, None]:
                     seconds, loss, cuts = measure(size, method(time_limit=limit, random_state=0, device="cpu"))
                     over = "" if limit is None else f"{seconds / (1.2 * limit + 1.0):.2f}"
                     row = [size, method.__name__, "none" if limit is None else f"{limit:g}", f"{seconds:.1f}", over]

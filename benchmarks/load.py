@@ -1,4 +1,4 @@
-"""What a sweep over a Dask cluster costs: cells a second, overhead of a cell, memory over time.
+"""Measure a run on a Dask cluster: cells per second, overhead per cell, and memory over time.
 
     python benchmarks/load.py --json build/load.json
     python benchmarks/load.py --cells 200 --soak 1000 --workers 2
@@ -124,7 +124,7 @@ def _processes(scheduler: Any, nanny: Any) -> Processes:
     children = psutil.Process(nanny.pid).children(recursive=True)
     serious = sorted((one for one in children if one.num_threads() > 2), key=lambda one: one.pid)
     named = {"client": psutil.Process(), "scheduler": psutil.Process(scheduler.pid), "nanny": psutil.Process(nanny.pid)}
-    return named | {f"worker {place + 1}": one for place, one in enumerate(serious)}
+    return named | {f"worker {index + 1}": one for index, one in enumerate(serious)}
 
 
 # Measuring
@@ -158,8 +158,8 @@ def sweep(work: Work, count: int, folder: Path, processes: Processes, **where: A
         before, begin = _processor(processes), perf_counter()
         run_trials(cells_of(count), work, store=store, fingerprint=lambda cell: "load", **where)
         seconds, used = perf_counter() - begin, _processor(processes)
-        kept = store.read()
-    assert (len(kept.frame), len(kept.failures)) == (count, 0), kept.failures
+        saved = store.read()
+    assert (len(saved.frame), len(saved.failures)) == (count, 0), saved.failures
     print(f"{work.__name__}, {', '.join(where) or 'one process'}: {count} cells in {seconds:.1f} s", flush=True)
     spent = {name: used[name] - before[name] for name in used}
     ours = spent["client"] + spent.get("scheduler", 0.0) + spent.get("nanny", 0.0)
@@ -169,7 +169,7 @@ def sweep(work: Work, count: int, folder: Path, processes: Processes, **where: A
         "ms a cell": round(1e3 * seconds / count, 2),
         "cpu ms a cell": round(1e3 * sum(spent.values()) / count, 2),
         "cpu ms a cell, not of workers": round(1e3 * ours / count, 2),
-        "accuracy": round(float(kept.frame["accuracy"].mean()), 8),
+        "accuracy": round(float(saved.frame["accuracy"].mean()), 8),
     }
     return told, samples
 
@@ -180,37 +180,37 @@ def _processor(processes: Processes) -> dict[str, float]:
 
 def slopes(samples: Samples) -> dict[str, dict[str, float]]:
     """Of each process: MB at the begin and the end of the last three quarters, the most, and MB for 1,000 cells."""
-    kept = samples[len(samples) // 4 :]
-    done = np.array([sample["cells"] for sample in kept]) / 1e3
-    found = {}
-    for name in [name for name in kept[0] if name != "cells"]:
-        sizes = np.array([sample[name] for sample in kept])
-        found[name] = {
+    saved = samples[len(samples) // 4 :]
+    done = np.array([sample["cells"] for sample in saved]) / 1e3
+    result = {}
+    for name in [name for name in saved[0] if name != "cells"]:
+        sizes = np.array([sample[name] for sample in saved])
+        result[name] = {
             "from": round(sizes[0], 1),
             "to": round(sizes[-1], 1),
             "most": round(sizes.max(), 1),
             "for 1,000 cells": round(float(np.polyfit(done, sizes, 1)[0]), 3),
         }
-    return found
+    return result
 
 
 def measure(cells: int, soak: int, workers: int) -> Iterator[dict[str, Any]]:
     """Give what was measured so far, after each part; the soak goes in rounds."""
-    alone, found = {"client": psutil.Process()}, _about(workers)
-    with TemporaryDirectory(prefix="genlabel-") as place, cluster(workers, Path(place)) as (address, processes):
-        folder, there = Path(place), {"dask": address}
+    alone, result = {"client": psutil.Process()}, _about(workers)
+    with TemporaryDirectory(prefix="genlabel-") as index, cluster(workers, Path(index)) as (address, processes):
+        folder, there = Path(index), {"dask": address}
         for name, work in {"fits": fit_network, "nothing": do_nothing}.items():
             sweep(work, 8 * workers, folder, processes, **there)  # every worker has imported what it needs
             sweep(work, 2, folder, alone)
-            found[name] = {"cluster": sweep(work, cells, folder, processes, **there)[0]}
-            found[name] |= {"one process": sweep(work, cells, folder, alone)[0]}
-            yield found
-        assert found["fits"]["one process"]["accuracy"] == found["fits"]["cluster"]["accuracy"]
+            result[name] = {"cluster": sweep(work, cells, folder, processes, **there)[0]}
+            result[name] |= {"one process": sweep(work, cells, folder, alone)[0]}
+            yield result
+        assert result["fits"]["one process"]["accuracy"] == result["fits"]["cluster"]["accuracy"]
         samples: Samples = []
         for done in range(0, soak, ROUND):
             more = sweep(fit_network, min(ROUND, soak - done), folder, processes, **there)[1]
             samples += [sample | {"cells": sample["cells"] + done} for sample in more]
-            yield found | {"soak": {"cells": min(done + ROUND, soak), **remembered(samples)}}
+            yield result | {"soak": {"cells": min(done + ROUND, soak), **remembered(samples)}}
 
 
 def _about(workers: int) -> Told:
@@ -233,16 +233,16 @@ def remembered(samples: Samples) -> dict[str, Any]:
     return {"memory": slopes(samples) if len(samples) >= FEWEST else {}, "samples": plain}
 
 
-def report(found: dict[str, Any]) -> str:
-    lines = [f"{found['workers']} workers on {found['processors']} processors"]
-    for part in [part for part in ("fits", "nothing") if part in found]:
-        for where, told in found[part].items():
+def report(result: dict[str, Any]) -> str:
+    lines = [f"{result['workers']} workers on {result['processors']} processors"]
+    for part in [part for part in ("fits", "nothing") if part in result]:
+        for where, told in result[part].items():
             rate = f"{told['cells a second']} cells/s, {told['cpu ms a cell']} ms of processors a cell"
             beside = f" ({told['cpu ms a cell, not of workers']} not of workers)" if where == "cluster" else ""
             lines.append(f"{part}, {where}: {told['cells']} cells, {rate}{beside}")
-        one, many = (found[part][where]["cpu ms a cell"] for where in ("one process", "cluster"))
+        one, many = (result[part][where]["cpu ms a cell"] for where in ("one process", "cluster"))
         lines.append(f"{part}: the cluster costs {many - one:.2f} ms of processors a cell")
-    soak = found.get("soak", {"cells": 0, "memory": {}})
+    soak = result.get("soak", {"cells": 0, "memory": {}})
     lines.append(f"soak: {soak['cells']} cells; MB:")
     for name, told in soak["memory"].items():
         lines.append(f"  {name}: {told['from']} to {told['to']}, {told['for 1,000 cells']:+.3f} for 1,000 cells")
@@ -260,10 +260,10 @@ def main() -> None:
     if given.report:
         print(report(json.loads(given.report.read_text())))
         return
-    for found in measure(given.cells, given.soak, given.workers):
-        print(report(found), flush=True)
+    for result in measure(given.cells, given.soak, given.workers):
+        print(report(result), flush=True)
         if given.json:
-            atomic_write(given.json, json.dumps(found, indent=1) + "\n")
+            atomic_write(given.json, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Whose features the online Gaussians learn from: do the cheap statistics give the labels of the paper's clean pass?
+"""Compare the sources of features of the online Gaussians: do cheap statistics give the labels of the clean pass?
 
     python benchmarks/online_labels.py cifar10 --data-home FOLDER [--epochs 10] [--seeds 3] [--json FILE]
 
-One network is trained with GenLabel by the clean pass (arXiv Alg. 3); beside it two more densities learn from the same
+One network is trained with GenLabel by the clean pass (arXiv Alg. 3); besides two more densities learn from the same
 steps, one from nearly clean mixed images ("near"), one from a quarter of the clean batch ("part"), and every mixed one
-is labelled by all three. Told of each epoch: how often they name the same most likely class, the mean total variation
+is labeled by all three. Told of each epoch: how often they name the same most likely class, the mean total variation
 between their labels, and how sure they are. Then, for mixup and for each of the statistics, the test accuracy of
 networks that are trained with it, over the seeds.
 """
@@ -58,9 +58,9 @@ class WitnessedLabel(Labeler):
 
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Let those learn that learn from clean features."""
-        some = len(features) // 4
+        block = len(features) // 4
         self.witness.densities["clean"].update(features, targets)
-        self.witness.densities["part"].update(features[:some], targets[:some])
+        self.witness.densities["part"].update(features[:block], targets[:block])
 
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         y_mix = blend(targets, draw)
@@ -93,12 +93,12 @@ def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, li
         seed=seed,
         device=device,
     )
-    labeler, found = WitnessedLabel(Witness(len(images.classes), 0.95)), []
+    labeler, result = WitnessedLabel(Witness(len(images.classes), 0.95)), []
 
     def tell(epoch: int, logs: object) -> None:
         sums = labeler.witness.sums
         same, apart, sure = (sums[1:] / sums[0]).tolist()
-        found.append({"same_class": same, "total_variation": apart, "confidence": sure})
+        result.append({"same_class": same, "total_variation": apart, "confidence": sure})
         print(f"epoch {epoch + 1}: " + "; ".join(
             f"{kind}: same class {100 * s:.2f} %, total variation {a:.4f}, confidence {c:.3f}"
             for kind, s, a, c in zip(KINDS, same, apart, sure, strict=True)
@@ -116,7 +116,7 @@ def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, li
         compile_config="auto",
         callback=LambdaCallback(on_epoch_end=tell),
     )
-    return found
+    return result
 
 
 def main() -> None:
@@ -129,19 +129,19 @@ def main() -> None:
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     images = load_images(given.data, given.data_home)
-    kept: dict[str, Any] = {"data": given.data, "device": device, "kinds": KINDS, "epochs": given.epochs}
-    kept["agreement"] = watch(images, given.epochs, device, seed=0)
-    kept["accuracy"] = {}
+    saved: dict[str, Any] = {"data": given.data, "device": device, "kinds": KINDS, "epochs": given.epochs}
+    saved["agreement"] = watch(images, given.epochs, device, seed=0)
+    saved["accuracy"] = {}
     for kind in ("mixup", *KINDS) if given.seeds else ():
         how = {"method": "mixup"} if kind == "mixup" else {"method": "genlabel", "statistics": kind}
         scores = [
             train_images(images, epochs=given.epochs, seed=seed, held_out=0, **how).test.accuracy
             for seed in range(given.seeds)
         ]
-        kept["accuracy"][kind] = scores
+        saved["accuracy"][kind] = scores
         print(f"{kind}: test accuracy {', '.join(f'{100 * score:.2f}' for score in scores)}", flush=True)
     if given.json:
-        given.json.write_text(json.dumps(kept, indent=1) + "\n")
+        given.json.write_text(json.dumps(saved, indent=1) + "\n")
 
 
 if __name__ == "__main__":

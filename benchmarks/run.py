@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, on one thread: `make bench`."""
+"""Run all benchmarks one after the other on one thread: `make bench`."""
 
 import argparse
 

@@ -1,7 +1,7 @@
-"""A whole search (6 gammas x 4 learning rates x 6 folds, and the final fit) against the obvious way.
+"""Measure a whole search (6 gammas x 4 learning rates x 6 folds, and the final fit) against a naive implementation.
 
-The obvious way: for each candidate and fold one small PyTorch module with its own optimiser and loop, the class
-densities evaluated with scipy on every mixed batch.
+The naive implementation: for each candidate and fold one small PyTorch module with its own optimizer and loop, the
+class densities evaluated with scipy on every mixed batch.
 """
 
 from itertools import product
@@ -24,7 +24,7 @@ EPOCHS, BATCH = 100, 128
 
 
 def fit_one(X: NDArray[np.float64], y: NDArray[np.int64], gamma: float, rate: float) -> torch.nn.Module:
-    """Train one softmax regression by mixup + GenLabel (arXiv Alg. 1), the obvious way."""
+    """Train one softmax regression by mixup + GenLabel (arXiv Alg. 1), the naive implementation."""
     k, d = int(y.max()) + 1, X.shape[1]
     densities = [
         multivariate_normal(X[y == c].mean(0), np.cov(X[y == c].T, bias=True) + 1e-4 * np.eye(d)) for c in range(k)
@@ -68,13 +68,13 @@ def compare(name: str, X: NDArray[np.float64], y: NDArray[np.int64], goal: float
     model = GenLabelClassifier.from_paper(density="gaussian", mixer=Mixup(1.0), training__device="cpu", random_state=0)
     model.fit(X, y)
     before = [seconds(lambda: model.fit(X, y)) for _ in range(3)]
-    found: list[float] = []
-    slow = seconds(lambda: found.append(obvious_search(X, y)))
+    result: list[float] = []
+    slow = seconds(lambda: result.append(obvious_search(X, y)))
     fast = median(before + [seconds(lambda: model.fit(X, y)) for _ in range(3)])
     print(
         f"{name} (n={len(X)}, d={X.shape[1]}, k={y.max() + 1}): obvious way {slow:.2f} s, "
         f"GenLabelClassifier {fast:.3f} s: {slow / fast:.0f} times faster (goal: {goal:.0f}); "
-        f"best held-out accuracy {found[0]:.3f} and {model.best_score_:.3f}",
+        f"best held-out accuracy {result[0]:.3f} and {model.best_score_:.3f}",
         flush=True,
     )
 

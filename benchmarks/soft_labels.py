@@ -1,10 +1,10 @@
-"""Do synthetic points with soft labels help models that are no networks? GenMix, GenLabel and SMOTE on OpenML sets.
+"""Measure whether synthetic points with soft labels help other models: GenMix, GenLabel and SMOTE on OpenML datasets.
 
-    python benchmarks/soft_labels.py                      # goes on where it was stopped
+    python benchmarks/soft_labels.py                      # continues where it was stopped
     python benchmarks/soft_labels.py --report --json build/soft_labels.json
 
-Logistic regression, gradient boosting and a random forest, each alone and on more rows; every sampler as it comes.
-Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME) and imbalanced-learn.
+Logistic regression, gradient boosting and a random forest, each alone and on more rows; every sampler with its
+defaults. Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME) and imbalanced-learn.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def methods(names: list[str]) -> dict[str, Any]:
 
 
 def report(records: pd.DataFrame, model: str) -> pd.DataFrame:
-    """Each sampler with a model beside the model alone, on the sets where all of them have every split."""
+    """Each sampler with a model beside the model alone, on the datasets where all of them have every split."""
     names = [model, *(f"{model} + {label}" for label in SAMPLERS)]
     ours, _ = complete_datasets(records, names)
     losses, accuracies = dataset_means(ours, "log_loss", names), dataset_means(ours, "accuracy", names)
@@ -122,35 +122,35 @@ def main() -> None:
     parser.add_argument("--records", type=Path, default=Path("build", "soft_labels.sqlite"))
     parser.add_argument("--report", action="store_true", help="fit nothing, report the records")
     parser.add_argument("--json", type=Path, help="also write the report there")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    if asked.report:
-        kept = load_records(asked.records, BENCHMARK)
+    if args.report:
+        saved = load_records(args.records, BENCHMARK)
     else:
-        manifest = openml_manifest(asked.data_home)
+        manifest = openml_manifest(args.data_home)
         if manifest is None:
             parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
         with threadpool_limits(1):
-            kept = run_benchmark(
-                manifest_ids(manifest, asked.max_features, min_rows=100, max_rows=asked.max_rows),
-                methods(asked.models),
-                asked.repeats,
-                seed=asked.seed,
-                records=asked.records,
-                n_jobs=asked.jobs,
-                load=partial(load_openml, data_home=asked.data_home),
+            saved = run_benchmark(
+                manifest_ids(manifest, args.max_features, min_rows=100, max_rows=args.max_rows),
+                methods(args.models),
+                args.repeats,
+                seed=args.seed,
+                records=args.records,
+                n_jobs=args.jobs,
+                load=partial(load_openml, data_home=args.data_home),
                 callback=LambdaCallback(
                     on_trial_end=lambda result: print(result.trial, result.error or "", flush=True)
                 ),
             )
-    failures = [f"{cell.id}: {error}" for cell, error in kept.failures.items()]
-    tables = {model: report(kept.frame, model) for model in asked.models}
+    failures = [f"{cell.id}: {error}" for cell, error in saved.failures.items()]
+    tables = {model: report(saved.frame, model) for model in args.models}
     for model, table in tables.items():
         print(f"\n== {model} ==\n{table.fillna('').to_string()}")
     print(f"\n{len(failures)} fits failed", *failures[:20], sep="\n")
-    if asked.json:
+    if args.json:
         found = {model: json.loads(table.T.to_json()) for model, table in tables.items()}
-        asked.json.write_text(json.dumps({"repeats": asked.repeats, "tables": found, "failures": failures}, indent=1))
+        args.json.write_text(json.dumps({"repeats": args.repeats, "tables": found, "failures": failures}, indent=1))
 
 
 if __name__ == "__main__":

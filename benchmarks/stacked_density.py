@@ -1,13 +1,13 @@
-"""What a stacked density costs: seconds and memory of its fit over folds and of its labels, against two peers.
+"""Measure a stacked density: time and memory of its fit over folds and of its labels, against two baselines.
 
     python benchmarks/stacked_density.py --json build/stacked_density.json
     python benchmarks/stacked_density.py --sizes 1000x10x3 5000x10x3
 
 Each size (rows x columns x classes) is done in processes of its own, on one thread: the stacked density over the
 folds of a
-search (5, or one validation part beyond 20,000 rows) with the stacks of the folds, the labels of 40 epochs of blends,
-`MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows) and `HistGradientBoostingClassifier()`. Ratios are of runs
-that alternate. Memory is the peak of a process, the table included, less that of a fit to a small one.
+search (5, or one validation part beyond 20,000 rows) with the stacks of the folds, the labels of 40 epochs of mixed
+samples, `MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows) and `HistGradientBoostingClassifier()`. Ratios
+are of runs that alternate. Memory is the peak of a process, the table included, less that of a fit to a small one.
 """
 
 import argparse
@@ -40,7 +40,7 @@ SIZES = [
     "200x2000x2", "400x500x20", "3000x20x100",
 ]  # fmt: skip
 EPOCHS, BLENDS = 40, 20_000
-"""Epochs of blends that are labelled, and how many of them are timed."""
+"""Epochs of mixed samples that are labeled, and how many of them are timed."""
 SPLIT_ROWS = 20_000
 """With more rows, one validation part stands for the folds, and there is no time for the network."""
 UNIT = 1 if sys.platform == "darwin" else 1024
@@ -76,43 +76,43 @@ class Parts:
         self.folded.fit(None, self.X, self.y)
 
     def label(self) -> None:
-        """The labels of some blends, by the stack of a fold, as training asks for them."""
+        """The labels of some mixed samples, by the stack of a fold, as training asks for them."""
         rng = np.random.default_rng(0)
         rows, partners = rng.integers(0, len(self.X), (2, min(BLENDS, EPOCHS * len(self.X))))
         lam = rng.beta(0.3, 0.3, (len(rows), 1))
-        blends = torch.from_numpy(lam * self.X[rows] + (1 - lam) * self.X[partners]).float()
-        for some in blends.split(1000):
-            self.stacks[0].log_prob(some)
+        mixed = torch.from_numpy(lam * self.X[rows] + (1 - lam) * self.X[partners]).float()
+        for block in mixed.split(1000):
+            self.stacks[0].log_prob(block)
 
     def times(self) -> float:
-        """How many times as many blends a search labels."""
+        """How many times as many mixed samples a search labels."""
         return EPOCHS * len(self.X) * len(self.folds) / min(BLENDS, EPOCHS * len(self.X))
 
 
-def peers(X: Any, y: Any) -> dict[str, Callable[[], object]]:
-    found: dict[str, Callable[[], object]] = {"boosting": lambda: HistGradientBoostingClassifier().fit(X, y)}
+def baselines(X: Any, y: Any) -> dict[str, Callable[[], object]]:
+    result: dict[str, Callable[[], object]] = {"boosting": lambda: HistGradientBoostingClassifier().fit(X, y)}
     if len(X) <= SPLIT_ROWS:
-        found["network"] = lambda: MLPClassifier((128, 128), max_iter=100, random_state=0).fit(X, y)
-    return found
+        result["network"] = lambda: MLPClassifier((128, 128), max_iter=100, random_state=0).fit(X, y)
+    return result
 
 
 def measure_time(size: str, repeats: int) -> dict[str, Any]:
     X, y = points(size)
-    parts, others = Parts(X, y), peers(X, y)
+    blocks, others = Parts(X, y), baselines(X, y)
     runs: dict[str, list[float]] = {"stacked density": [], "labels": [], **{name: [] for name in others}}
     for _ in range(repeats):
-        runs["stacked density"].append(seconds(parts.choose))
-        runs["labels"].append(seconds(parts.label) * parts.times())
+        runs["stacked density"].append(seconds(blocks.choose))
+        runs["labels"].append(seconds(blocks.label) * blocks.times())
         for name, call in others.items():
             runs[name].append(seconds(call))
-    assert parts.folded is not None
-    report = parts.folded.stacked.report_ if parts.folded.stacked is not None else {}
-    found: dict[str, Any] = {name: round(median(values), 3) for name, values in runs.items()}
+    assert blocks.folded is not None
+    report = blocks.folded.stacked.report_ if blocks.folded.stacked is not None else {}
+    result: dict[str, Any] = {name: round(median(values), 3) for name, values in runs.items()}
     for name in others:
         for part in ("stacked density", "labels"):
             ratio = median(a / b for a, b in zip(runs[part], runs[name], strict=True))
-            found[f"{part} / {name}"] = round(ratio, 2)
-    return found | {"members": len(report["chosen"]), "rows": report["rows"], "fitted rows": report["fitted_rows"]}
+            result[f"{part} / {name}"] = round(ratio, 2)
+    return result | {"members": len(report["chosen"]), "rows": report["rows"], "fitted rows": report["fitted_rows"]}
 
 
 def measure_memory(size: str, who: str) -> dict[str, Any]:
@@ -126,23 +126,23 @@ def measure_memory(size: str, who: str) -> dict[str, Any]:
     return {f"{who}, MB": round((getrusage(RUSAGE_SELF).ru_maxrss - before) * UNIT / 1e6)}
 
 
-def in_a_process(*asked: str) -> dict[str, Any]:
+def in_a_process(*args: str) -> dict[str, Any]:
     """One measurement, in a process of its own."""
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--one", *asked]
+    command = [sys.executable, __file__, "--one", *args]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | one_thread, check=False)
     if done.returncode:
         raise RuntimeError(f"{command} failed: {done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
 
 
-def one(asked: list[str]) -> dict[str, Any]:
+def one(args: list[str]) -> dict[str, Any]:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", DensityWarning)
     warnings.simplefilter("ignore", ConvergenceWarning)
     with threadpool_limits(1):
-        return measure_time(asked[0], int(asked[2])) if asked[1] == "time" else measure_memory(asked[0], asked[1])
+        return measure_time(args[0], int(args[2])) if args[1] == "time" else measure_memory(args[0], args[1])
 
 
 def main() -> None:
@@ -151,19 +151,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also keep the figures there, beside those of other sizes")
     parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.one:
-        print(json.dumps(one(asked.one)))
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(one(args.one)))
         return
-    table: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
-    for size in asked.sizes:
-        repeats = asked.repeats if int(size.split("x")[0]) <= SPLIT_ROWS else 1
+    table: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    for size in args.sizes:
+        repeats = args.repeats if int(size.split("x")[0]) <= SPLIT_ROWS else 1
         table[size] = in_a_process(size, "time", str(repeats))
         for who in ("stacked density", "boosting"):
             table[size] |= in_a_process(size, who)
         print(size, json.dumps(table[size]), flush=True)
-        if asked.json:
-            asked.json.write_text(json.dumps(table, indent=1) + "\n")
+        if args.json:
+            args.json.write_text(json.dumps(table, indent=1) + "\n")
 
 
 if __name__ == "__main__":

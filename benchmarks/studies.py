@@ -3,7 +3,7 @@
     python benchmarks/studies.py families    # stacked densities alone, with one family of densities left out
     python benchmarks/studies.py parts       # the classifier without mixing, without the average, ...
 
-Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME). A study that was stopped goes on.
+Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME). A study that was stopped continues.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def families() -> dict[str, Any]:
     return {name: GenerativeClassifier(density) for name, density in (more | without).items()}
 
 
-def parts(network: str = "mlp") -> dict[str, Any]:
+def blocks(network: str = "mlp") -> dict[str, Any]:
     """The default, and what is left of it without one of its parts."""
     return {
         "all": GenLabelClassifier(network),
@@ -84,11 +84,11 @@ def parts(network: str = "mlp") -> dict[str, Any]:
     }
 
 
-STUDIES: Mapping[str, Callable[[], dict[str, Any]]] = {"families": families, "parts": parts}
+STUDIES: Mapping[str, Callable[[], dict[str, Any]]] = {"families": families, "parts": blocks}
 
 
 def report(records: pd.DataFrame) -> pd.DataFrame:
-    """Mean accuracy and log-loss, sets on which "all" has the lower log-loss (by 0.002) and the higher, and p."""
+    """Mean accuracy and log-loss, datasets on which "all" has the lower log-loss (by 0.002) and the higher, and p."""
     table = dataset_means(records, "log_loss")
     tests = wilcoxon_holm(records, "all", "log_loss")
     rows = []
@@ -116,21 +116,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--records", type=Path, help="default: build/<study>.sqlite")
-    asked = parser.parse_args()
-    manifest = openml_manifest(asked.data_home)
+    args = parser.parse_args()
+    manifest = openml_manifest(args.data_home)
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    found = run_benchmark(
-        manifest_ids(manifest, max_features=20, min_rows=100, max_rows=asked.max_rows),
-        STUDIES[asked.study](),
-        asked.repeats,
-        seed=asked.seed,
-        records=asked.records or Path("build", f"{asked.study}.sqlite"),
-        n_jobs=asked.jobs,
-        load=partial(load_openml, data_home=asked.data_home),
+    result = run_benchmark(
+        manifest_ids(manifest, max_features=20, min_rows=100, max_rows=args.max_rows),
+        STUDIES[args.study](),
+        args.repeats,
+        seed=args.seed,
+        records=args.records or Path("build", f"{args.study}.sqlite"),
+        n_jobs=args.jobs,
+        load=partial(load_openml, data_home=args.data_home),
     ).frame
-    print(f"{found['dataset'].nunique()} sets of 100 to {asked.max_rows} rows, splits of each: {asked.repeats}")
-    print(report(found).to_string())
+    print(f"{result['dataset'].nunique()} datasets of 100 to {args.max_rows} rows, splits of each: {args.repeats}")
+    print(report(result).to_string())
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Does `support` know what it has never seen? False alarms and odd rows found on OpenML sets, beside two peers.
+"""Does `support` know what it has never seen? False alarms and odd rows found on OpenML datasets, beside two baselines.
 
     python benchmarks/support.py --json build/support.json
     python benchmarks/support.py --report results/support.json
 
 Rows that are odd: of another set, scaled to the ranges of this one; test rows with every column shuffled by itself;
 with one wild value, a whole range beyond the largest or the smallest; with a level that its column never had. Every
-method is calibrated alike, by the held-out rows of the same folds; the peers also with our rule for closed columns
+method is calibrated alike, by the held-out rows of the same folds; the baselines also with our rule for closed columns
 before them. The stacked density as judge takes long, and is measured only if it is named.
-Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME).
+Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
 import argparse
@@ -45,13 +45,13 @@ NEW = -1e6
 """What a value that a closed column never had adds to a peer's score."""
 
 
-class Peer:
+class Baseline:
     """A detector of scikit-learn, calibrated as `Typicality` is: by the held-out rows of five folds."""
 
     def __init__(self, detector: Any, closed: bool = False) -> None:
         self.detector, self.closed = detector, closed
 
-    def fit(self, X: Points, y: NDArray[np.intp]) -> "Peer":
+    def fit(self, X: Points, y: NDArray[np.intp]) -> "Baseline":
         """Fit the detector without each fold, and score the rows of the fold."""
         number = round_robin_folds(y, 5, 0)
         self.held = []
@@ -84,19 +84,19 @@ METHODS: dict[str, Callable[[], Any]] = {
     "support": Typicality,
     "support, Gaussian": lambda: Typicality(GaussianDensity("ledoit-wolf")),
     SLOW: lambda: Typicality(StackedDensity()),
-    "isolation forest": lambda: Peer(IsolationForest(random_state=0)),
-    "isolation forest, closed columns": lambda: Peer(IsolationForest(random_state=0), closed=True),
-    "LOF": lambda: Peer(LocalOutlierFactor(novelty=True)),
-    "LOF, closed columns": lambda: Peer(LocalOutlierFactor(novelty=True), closed=True),
+    "isolation forest": lambda: Baseline(IsolationForest(random_state=0)),
+    "isolation forest, closed columns": lambda: Baseline(IsolationForest(random_state=0), closed=True),
+    "LOF": lambda: Baseline(LocalOutlierFactor(novelty=True)),
+    "LOF, closed columns": lambda: Baseline(LocalOutlierFactor(novelty=True), closed=True),
 }
 
 
 def other_set(test: Points, train: Points, stranger: Points, rng: np.random.Generator) -> Points:
     """Rows of another set with as many of its columns, each scaled to the range of a column here."""
     columns, rows = rng.integers(0, stranger.shape[1], train.shape[1]), rng.integers(0, len(stranger), len(test))
-    found = stranger[:, columns]
-    low, high = found.min(0), found.max(0)
-    share = (found[rows] - low) / np.where(high > low, high - low, 1.0)
+    result = stranger[:, columns]
+    low, high = result.min(0), result.max(0)
+    share = (result[rows] - low) / np.where(high > low, high - low, 1.0)
     return np.asarray(train.min(0) + share * (train.max(0) - train.min(0)))
 
 
@@ -106,11 +106,11 @@ def shuffled(test: Points, rng: np.random.Generator) -> Points:
 
 def one_wild_value(test: Points, train: Points, rng: np.random.Generator) -> Points:
     """In one column of each row, a whole range beyond what the training rows have; 1 where that column is constant."""
-    found, column = test.copy(), rng.integers(0, train.shape[1], len(test))
+    result, column = test.copy(), rng.integers(0, train.shape[1], len(test))
     low, high = train.min(0)[column], train.max(0)[column]
     reach = np.where(high > low, high - low, 1.0)
-    found[np.arange(len(test)), column] = np.where(rng.random(len(test)) < 0.5, low - reach, high + reach)
-    return found
+    result[np.arange(len(test)), column] = np.where(rng.random(len(test)) < 0.5, low - reach, high + reach)
+    return result
 
 
 def new_level(test: Points, train: Points, rng: np.random.Generator) -> Points | None:
@@ -119,12 +119,12 @@ def new_level(test: Points, train: Points, rng: np.random.Generator) -> Points |
     columns = [j for j, known in enumerate(values) if 1 < len(known) <= LEVELS]
     if not columns:
         return None
-    found = test.copy()
-    for row in found:
+    result = test.copy()
+    for row in result:
         j = rng.choice(columns)
         known = values[j]
         row[j] = rng.choice([known[0] - 1.0, known[-1] + 1.0, (known[0] + known[1]) / 2.0])
-    return found
+    return result
 
 
 def measure(
@@ -139,25 +139,25 @@ def measure(
     record |= {f"false alarms at {rate:g}": float((typical <= rate).mean()) for rate in RATES}
     for kind, rows in odd.items():
         if rows is not None:
-            found = fitted(rows)
-            truth = np.repeat([0, 1], [len(typical), len(found)])
-            record[f"{kind}: found"] = float((found <= 0.05).mean())
-            record[f"{kind}: AUROC"] = float(roc_auc_score(truth, -np.concatenate([typical, found])))
+            result = fitted(rows)
+            truth = np.repeat([0, 1], [len(typical), len(result)])
+            record[f"{kind}: found"] = float((result <= 0.05).mean())
+            record[f"{kind}: AUROC"] = float(roc_auc_score(truth, -np.concatenate([typical, result])))
     return {name: float(f"{value:.4g}") for name, value in record.items()}
 
 
 def load(number: int, home: Path | None, seed: int) -> tuple[str, Points, NDArray[np.intp], Points]:
-    """The name of a set, its training rows as numbers with their classes, and its test rows."""
+    """The name of a dataset, its training rows as numbers with their classes, and its test rows."""
     table = drop_rare_classes(load_openml(number, data_home=home))
     train, test = make_splits(table, 1, 0.3, seed)[0]
     columns = table_pipeline(table.X, "passthrough").fit(table.X.iloc[train])
     y = pd.factorize(table.y)[0][train]
-    parts = (np.asarray(columns.transform(table.X.iloc[rows]), dtype=np.float64) for rows in (train, test))
-    return table.name, next(parts), y, next(parts)
+    blocks = (np.asarray(columns.transform(table.X.iloc[rows]), dtype=np.float64) for rows in (train, test))
+    return table.name, next(blocks), y, next(blocks)
 
 
 def report(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """Means over the sets, a line for each method; seconds are medians."""
+    """Means over the datasets, a line for each method; seconds are medians."""
     frame = pd.DataFrame([{"method": name, **one} for record in records for name, one in record["methods"].items()])
     grouped = frame.groupby("method", sort=False)
     table = grouped.mean()
@@ -171,53 +171,51 @@ def main() -> None:
     parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
     parser.add_argument("--max-rows", type=int, default=2000)
     parser.add_argument("--max-features", type=int, default=20)
-    parser.add_argument("--first", type=int, help="so many sets only")
+    parser.add_argument("--first", type=int, help="so many datasets only")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=[m for m in METHODS if m != SLOW])
     parser.add_argument("--seed", type=int, default=0, help="of the splits and of the odd rows")
     parser.add_argument(
         "--json", type=Path, help="write the records there, beside those of other methods that it holds"
     )
     parser.add_argument("--report", type=Path, help="measure nothing, report these records")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    records = json.loads(asked.report.read_text())["sets"] if asked.report else run(parser, asked)
-    print(f"\n{len(records)} sets\n{report(records).T.to_string()}")
+    records = json.loads(args.report.read_text())["sets"] if args.report else run(parser, args)
+    print(f"\n{len(records)} datasets\n{report(records).T.to_string()}")
 
 
-def run(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[dict[str, Any]]:
-    manifest = openml_manifest(asked.data_home)
+def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[dict[str, Any]]:
+    manifest = openml_manifest(args.data_home)
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    numbers = manifest_ids(manifest, asked.max_features, min_rows=100, max_rows=asked.max_rows)[: asked.first]
-    known = (
-        json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {"seed": asked.seed, "sets": []}
-    )
-    if known["seed"] != asked.seed:
-        parser.error(f"{asked.json} holds records of seed {known['seed']}; name another file")
+    numbers = manifest_ids(manifest, args.max_features, min_rows=100, max_rows=args.max_rows)[: args.first]
+    known = json.loads(args.json.read_text()) if args.json and args.json.exists() else {"seed": args.seed, "sets": []}
+    if known["seed"] != args.seed:
+        parser.error(f"{args.json} holds records of seed {known['seed']}; name another file")
     before = {record["id"]: record["methods"] for record in known["sets"]}
     records: list[dict[str, Any]] = []
-    chosen = {title: METHODS[title] for title in asked.methods}
+    chosen = {title: METHODS[title] for title in args.methods}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for place, number in enumerate(numbers):
-            name, train, y, test = load(number, asked.data_home, asked.seed)
-            stranger = load(numbers[(place + 1) % len(numbers)], asked.data_home, asked.seed)[1]
-            rng = np.random.default_rng([asked.seed, number])
+        for index, number in enumerate(numbers):
+            name, train, y, test = load(number, args.data_home, args.seed)
+            stranger = load(numbers[(index + 1) % len(numbers)], args.data_home, args.seed)[1]
+            rng = np.random.default_rng([args.seed, number])
             odd = {
                 "another set": other_set(test, train, stranger, rng),
                 "shuffled columns": shuffled(test, rng),
                 "one wild value": one_wild_value(test, train, rng),
                 "new level": new_level(test, train, rng),
             }
-            found = {title: measure(make(), train, y, test, odd) for title, make in chosen.items()}
-            every = before.pop(number, {}) | found
+            result = {title: measure(make(), train, y, test, odd) for title, make in chosen.items()}
+            every = before.pop(number, {}) | result
             every = {title: every[title] for title in METHODS if title in every}
             records.append({"id": number, "name": name, "n": len(train), "d": train.shape[1], "methods": every})
-            print(place + 1, name, train.shape, next(iter(found.values())), flush=True)
-    if asked.json:
-        kept = records + [record for record in known["sets"] if record["id"] in before]
-        lines = ",\n".join(json.dumps(record) for record in kept)
-        asked.json.write_text(f'{{"seed": {asked.seed}, "sets": [\n{lines}\n]}}\n')
+            print(index + 1, name, train.shape, next(iter(result.values())), flush=True)
+    if args.json:
+        saved = records + [record for record in known["sets"] if record["id"] in before]
+        lines = ",\n".join(json.dumps(record) for record in saved)
+        args.json.write_text(f'{{"seed": {args.seed}, "sets": [\n{lines}\n]}}\n')
     return records
 
 

@@ -1,4 +1,4 @@
-"""Side-by-side timing: the runs of the two peers alternate, so that a noisy machine disturbs both alike."""
+"""Side-by-side timing: the runs of the two baselines alternate, so that a noisy machine disturbs both alike."""
 
 from collections.abc import Callable
 from statistics import median

@@ -1,17 +1,17 @@
 """How often is the verdict of a diagnosis right? A rule fitted on every second OpenML set, asked on the others.
 
     python benchmarks/verdict.py --json build/verdict.json
-    python benchmarks/verdict.py --sets 61 187 54 1063 --json build/few.json
+    python benchmarks/verdict.py --datasets 61 187 54 1063 --json build/few.json
     python benchmarks/verdict.py --report results/verdict.json
 
-Of each set 30 % of the rows are held out. `genlabel.diagnose` sees the others; then its three networks (vanilla, mixup,
-GenLabel) are trained on all of these, and the held-out rows tell which has the lower log-loss. Two questions are asked:
-does GenLabel do better than vanilla training, does mixup? Rules are fitted on the sets in places 1, 3, 5, ... of the
-list and asked on those in places 2, 4, 6, ...: always the more frequent answer (the trivial rule); the sign of the
-paired run; one signal of the diagnosis with one threshold; logistic regression on all signals. The verdict as it is
-printed has nothing to fit, and is asked on all sets but those that were looked at while its rule was made. With
---families, sets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same side.
-Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped goes on.
+Of each dataset 30 % of the rows are held out. `genlabel.diagnose` sees the others; then its three networks (vanilla,
+mixup, GenLabel) are trained on all of these, and the held-out rows tell which has the lower log-loss. Two questions
+are asked: does GenLabel do better than vanilla training, does mixup? Rules are fitted on the datasets in places 1, 3,
+5, ... of the list and asked on those in places 2, 4, 6, ...: always the more frequent answer (the trivial rule); the
+sign of the paired run; one signal of the diagnosis with one threshold; logistic regression on all signals. The verdict
+as it is printed has nothing to fit, and is asked on all datasets but those that were looked at while its rule was
+made. With --families, datasets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same side.
+Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped continues.
 """
 
 import argparse
@@ -57,7 +57,7 @@ Rule = Callable[[Values], NDArray[np.bool_]]
 
 
 def measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
-    """Diagnose the training rows of a set, and see on its test rows which arm does best; an error is on record."""
+    """Diagnose the training rows of a dataset, and see on its test rows which arm does best; an error is on record."""
     start = perf_counter()
     try:
         with one_thread(), warnings.catch_warnings():
@@ -74,7 +74,7 @@ def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
     X, X_test = (np.asarray(columns.transform(table.X.iloc[rows]), dtype=np.float64) for rows in (train, test))
     y = table.y.iloc[train].to_numpy()
     begin = perf_counter()
-    found = diagnose(X, y, random_state=seed)
+    result = diagnose(X, y, random_state=seed)
     took = perf_counter() - begin
     arms = train_arms(X, y, ALPHA, CLEAN, seed)
     truth = index_labels(table.y.iloc[test], arms["vanilla"].classes_)
@@ -87,9 +87,9 @@ def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
         "n": len(X),
         "d": X.shape[1],
         "k": int(table.y.nunique()),
-        "verdict": found.verdict.word,
+        "verdict": result.verdict.word,
         "diagnosis seconds": round(took, 1),
-        "signals": {name: _short(value) for name, value in found.signals.items()},
+        "signals": {name: _short(value) for name, value in result.signals.items()},
         "test log-loss": {name: _short(loss.mean()) for name, loss in losses.items()},
         "gains": {name: _gain(losses, name) for name in QUESTIONS},
     }
@@ -107,13 +107,13 @@ def _short(value: Any) -> float | None:
 
 
 def report(records: list[dict[str, Any]], families: bool = False) -> str:
-    """The hit rates, on the sets that no rule has seen."""
+    """The hit rates, on the datasets that no rule has seen."""
     failed = [record for record in records if "error" in record]
     known = [record for record in records if "error" not in record]
     words = pd.Series([record["verdict"] for record in known]).value_counts()
     took = [record["diagnosis seconds"] for record in known]
     lines = [
-        f"{len(known)} sets, {len(failed)} failed; a diagnosis took {np.median(took):.0f} s (median)",
+        f"{len(known)} datasets, {len(failed)} failed; a diagnosis took {np.median(took):.0f} s (median)",
         *(f"  failed: {record['id']}: {record['error']}" for record in failed),
         f"verdicts: {', '.join(f'{word} {count}' for word, count in words.items())}",
     ]
@@ -126,28 +126,28 @@ def _about(question: str, known: list[dict[str, Any]], families: bool) -> Iterat
     trusted = [record for record in known if record["verdict"] != "not trusted"]
     stopped = [record for record in known if record["verdict"] == "not trusted"]
     yield f"{question}: {QUESTIONS[question]} (log-loss of test rows)"
-    for name, some in (("trusted", trusted), ("not trusted", stopped)):
-        gains = np.array([record["gains"][question]["mean"] for record in some])
+    for name, block in (("trusted", trusted), ("not trusted", stopped)):
+        gains = np.array([record["gains"][question]["mean"] for record in block])
         if len(gains):
-            parts = (gains > SAME).sum(), (np.abs(gains) <= SAME).sum(), (gains < -SAME).sum()
-            told = f"better on {parts[0]}, within {SAME} on {parts[1]}, worse on {parts[2]}"
+            blocks = (gains > SAME).sum(), (np.abs(gains) <= SAME).sum(), (gains < -SAME).sum()
+            told = f"better on {blocks[0]}, within {SAME} on {blocks[1]}, worse on {blocks[2]}"
             yield f"  {name}: {told}; mean {gains.mean():+.4f}"
     others = [one for one in trusted if one["id"] not in SEEN]
     if others:
-        yield f"  the verdict on {len(others)} trusted sets, without {len(trusted) - len(others)} that were looked at:"
+        yield f"  the verdict on {len(others)} trusted datasets, without {len(trusted) - len(others)} already seen:"
         yield from _verdict_lines(question, others)
     sides = _sides(known, families)
-    fitting, asked = ([one for one in trusted if sides[one["id"]] == side] for side in (0, 1))
-    if len(fitting) < 4 or not asked:
-        yield "  too few sets to fit a rule"
+    fitting, args = ([one for one in trusted if sides[one["id"]] == side] for side in (0, 1))
+    if len(fitting) < 4 or not args:
+        yield "  too few datasets to fit a rule"
         return
-    yield f"  rules fitted on {len(fitting)} sets, asked on {len(asked)}:"
-    for name, hits, clear in _hits(question, fitting, asked):
+    yield f"  rules fitted on {len(fitting)} datasets, asked on {len(args)}:"
+    for name, hits, clear in _hits(question, fitting, args):
         yield _line(name, hits, clear)
 
 
 def _verdict_lines(question: str, records: list[dict[str, Any]]) -> Iterator[str]:
-    """How often the verdict is right where it answers, and how often the trivial rule is on the same sets."""
+    """How often the verdict is right where it answers, and how often the trivial rule is on the same datasets."""
     says = [YES[question].get(record["verdict"]) for record in records]
     speaks = np.array([answer is not None for answer in says])
     truth, clear = _truth(records, question), _clear(records, question)
@@ -162,23 +162,23 @@ def _line(name: str, hits: NDArray[np.bool_], clear: NDArray[np.bool_]) -> str:
 
 
 def _sides(known: list[dict[str, Any]], families: bool) -> dict[int, int]:
-    """For each set 0, a rule is fitted on it, or 1, it is asked on it: in turn."""
+    """For each dataset 0, a rule is fitted on it, or 1, it is asked on it: in turn."""
     names = [one["name"].replace("-", "_").split("_")[0].lower() if families else one["id"] for one in known]
-    place = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return {one["id"]: place[name] % 2 for one, name in zip(known, names, strict=True)}
+    index = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return {one["id"]: index[name] % 2 for one, name in zip(known, names, strict=True)}
 
 
 def _hits(
-    question: str, fitting: list[dict[str, Any]], asked: list[dict[str, Any]]
+    question: str, fitting: list[dict[str, Any]], args: list[dict[str, Any]]
 ) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]:
-    """The name of each rule, whether it is right on each set, and on those whose gain is beyond the noise."""
+    """The name of each rule, whether it is right on each dataset, and on those whose gain is beyond the noise."""
     X, y = _signals(fitting), _truth(fitting, question)
     middle = np.nan_to_num(np.nanmedian(X.to_numpy(), axis=0))
-    X, X_asked = X.fillna(dict(zip(X, middle, strict=True))), _signals(asked).fillna(dict(zip(X, middle, strict=True)))
-    truth, clear = _truth(asked, question), _clear(asked, question)
+    X, X_asked = X.fillna(dict(zip(X, middle, strict=True))), _signals(args).fillna(dict(zip(X, middle, strict=True)))
+    truth, clear = _truth(args, question), _clear(args, question)
     stump, told = _stump(X, y)
     answers: dict[str, NDArray[np.bool_]] = {
-        f"always {'yes' if y.mean() >= 0.5 else 'no'} (trivial)": np.full(len(asked), y.mean() >= 0.5),
+        f"always {'yes' if y.mean() >= 0.5 else 'no'} (trivial)": np.full(len(args), y.mean() >= 0.5),
         "sign of the paired run": X_asked[question].to_numpy() > 0.0,
         f"one threshold: {told}": stump(X_asked.to_numpy()),
         "logistic regression on all signals": _logistic(X.to_numpy(), y)(X_asked.to_numpy()),
@@ -206,34 +206,34 @@ def _stump(X: pd.DataFrame, y: NDArray[np.bool_]) -> tuple[Rule, str]:
     """The signal, threshold and side that are right most often, the first of equals; the trivial rule if none is."""
     often = bool(y.mean() >= 0.5)
     best, rule, told = float((y == often).mean()), _always(often), "none is better than the trivial rule"
-    for place, name in enumerate(X):
+    for index, name in enumerate(X):
         values = np.unique(X[name])
         for cut in (values[1:] + values[:-1]) / 2.0:
             for side in (True, False):
-                one = partial(_beyond, place, cut, side)
+                one = partial(_beyond, index, cut, side)
                 right = float((one(X.to_numpy()) == y).mean())
                 if right > best:
                     best, rule, told = right, one, f"{name} {'above' if side else 'below'} {cut:.3g}"
     return rule, told
 
 
-def _beyond(place: int, cut: float, side: bool, asked: Values) -> NDArray[np.bool_]:
-    return np.asarray((asked[:, place] > cut) == side)
+def _beyond(index: int, cut: float, side: bool, args: Values) -> NDArray[np.bool_]:
+    return np.asarray((args[:, index] > cut) == side)
 
 
 def _always(answer: bool) -> Rule:
-    return lambda asked: np.full(len(asked), answer)
+    return lambda args: np.full(len(args), answer)
 
 
 def _logistic(X: Values, y: NDArray[np.bool_]) -> Rule:
-    """Logistic regression whose penalty is chosen on the fitting sets; one answer if there is but one."""
+    """Logistic regression whose penalty is chosen on the fitting datasets; one answer if there is but one."""
     if y.mean() in (0.0, 1.0) or min(y.sum(), (~y).sum()) < 3:
         return _always(bool(y.mean() >= 0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegressionCV(Cs=np.logspace(-3, 1, 9), cv=3, scoring="neg_log_loss", max_iter=2000)
         fitted = make_pipeline(StandardScaler(), model).fit(X, y)
-    return lambda asked: np.asarray(fitted.predict(asked), dtype=bool)
+    return lambda args: np.asarray(fitted.predict(args), dtype=bool)
 
 
 def _share(hits: NDArray[np.bool_]) -> str:
@@ -250,39 +250,37 @@ def main() -> None:
     parser.add_argument("--max-rows", type=int, default=2000)
     parser.add_argument("--max-features", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the splits, the diagnosis and the networks")
-    parser.add_argument("--jobs", type=int, default=1, help="sets at once")
-    parser.add_argument("--families", action="store_true", help="sets whose names begin alike are on the same side")
-    parser.add_argument("--json", type=Path, help="write the records there; sets that it holds are not done again")
+    parser.add_argument("--jobs", type=int, default=1, help="datasets at once")
+    parser.add_argument("--families", action="store_true", help="datasets whose names begin alike are on the same side")
+    parser.add_argument("--json", type=Path, help="write the records there; datasets that it holds are not done again")
     parser.add_argument("--report", type=Path, help="measure nothing, report these records")
-    asked = parser.parse_args()
-    records = json.loads(asked.report.read_text())["sets"] if asked.report else run(parser, asked)
-    print(f"\n{report(records, asked.families)}")
+    args = parser.parse_args()
+    records = json.loads(args.report.read_text())["sets"] if args.report else run(parser, args)
+    print(f"\n{report(records, args.families)}")
 
 
-def run(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[dict[str, Any]]:
-    known = (
-        json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {"seed": asked.seed, "sets": []}
-    )
-    if known["seed"] != asked.seed:
-        parser.error(f"{asked.json} holds records of seed {known['seed']}; name another file")
+def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[dict[str, Any]]:
+    known = json.loads(args.json.read_text()) if args.json and args.json.exists() else {"seed": args.seed, "sets": []}
+    if known["seed"] != args.seed:
+        parser.error(f"{args.json} holds records of seed {known['seed']}; name another file")
     records = {record["id"]: record for record in known["sets"] if "error" not in record}
-    numbers = sorted(dict.fromkeys(asked.sets or _all_ids(parser, asked)))
-    calls = (delayed(measure)(number, asked.data_home, asked.seed) for number in numbers if number not in records)
-    for place, record in enumerate(Parallel(n_jobs=asked.jobs, return_as="generator_unordered")(calls)):
+    numbers = sorted(dict.fromkeys(args.sets or _all_ids(parser, args)))
+    calls = (delayed(measure)(number, args.data_home, args.seed) for number in numbers if number not in records)
+    for index, record in enumerate(Parallel(n_jobs=args.jobs, return_as="generator_unordered")(calls)):
         records[record["id"]] = record
         shown = record.get("error") or f"{record['name']}: {record['verdict']}, {record['seconds']} s"
-        print(place + 1, record["id"], shown, flush=True)
-        if asked.json:
+        print(index + 1, record["id"], shown, flush=True)
+        if args.json:
             lines = ",\n".join(json.dumps(records[number]) for number in sorted(records))
-            asked.json.write_text(f'{{"seed": {asked.seed}, "sets": [\n{lines}\n]}}\n')
+            args.json.write_text(f'{{"seed": {args.seed}, "sets": [\n{lines}\n]}}\n')
     return [records[number] for number in numbers]
 
 
-def _all_ids(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[int]:
-    manifest = openml_manifest(asked.data_home)
+def _all_ids(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[int]:
+    manifest = openml_manifest(args.data_home)
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    return manifest_ids(manifest, asked.max_features, min_rows=100, max_rows=asked.max_rows)
+    return manifest_ids(manifest, args.max_features, min_rows=100, max_rows=args.max_rows)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def test_points_on_the_ring_between_are_halfway_and_others_are_not() -> None:
     pair = np.tile([0, 1], (50, 1))
     rows = TrainingRows(np.vstack([np.zeros((3, 2)), middle]), np.ones((53, 2)), pair, 0.0)
     found = genmix._measure_added(rows, "circle", "l2")
-    assert found["equidistance_share"] == 100.0
+    assert found["equidistance_share"] == 1.0
     assert found["equidistance_median"] < 1e-4
     rows = rows._replace(X=np.vstack([np.zeros((3, 2)), middle * 0.95 / 0.9]))
     assert genmix._measure_added(rows, "circle", "l2") == {

@@ -221,7 +221,8 @@ def _choose_methods(names: list[str] | None, baselines: bool) -> list[str]:
 
     A baseline that cannot run raises an error if it is named, and is skipped with a message otherwise.
     """
-    from genlabel_paper.benchmark import BASELINES, METHODS, why_unavailable
+    from genlabel_paper.benchmark.baselines import BASELINES, why_unavailable
+    from genlabel_paper.benchmark.methods import METHODS
 
     chosen = list(METHODS) if names is None else _check_methods(names, [*METHODS, *BASELINES])
     with_defaults = [name for name, baseline in BASELINES.items() if baselines and not baseline.scoring]
@@ -236,7 +237,8 @@ def _choose_methods(names: list[str] | None, baselines: bool) -> list[str]:
 
 def _print_list() -> None:
     """Print the names of the methods and of the baselines, with why a baseline cannot run here."""
-    from genlabel_paper.benchmark import BASELINES, METHODS, why_unavailable
+    from genlabel_paper.benchmark.baselines import BASELINES, why_unavailable
+    from genlabel_paper.benchmark.methods import METHODS
 
     print_line(f"methods: {', '.join(METHODS)}")
     for name, baseline in BASELINES.items():

@@ -156,7 +156,7 @@ def _complete(values: Sequence[Measured | None]) -> list[Measured]:
 
 
 def _label_claim(run: bool) -> Claim:
-    """Whether mixup's labels conflict with the classes that mixed points lie in, and GenLabel's do not."""
+    """Return the claim that mixup's labels conflict with the classes of mixed points, and GenLabel's do not."""
     text = (
         f"Mixup's largest label conflicts with the nearest training point's class for many mixed points (over "
         f"{CONFLICT:g} %) of both datasets; GenLabel's does not (below {RESOLVED:g} %)."

@@ -206,7 +206,7 @@ def _length(schedule: Schedule) -> str:
 
 
 def _extent(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> str:
-    """What there is of a schedule."""
+    """Return a note on the records of a schedule."""
     about = SETTINGS[schedule.name].about
     attacked = sorted({held["attacked"] for held in part.get("parameters", []) if "attacked" in held})
     number = f" Attacked images: {', '.join(map(str, attacked))}." if attacked else ""

@@ -1,3 +1,1 @@
-"""What is shown: grids, claims and pictures of the records, on a page or in the terminal, beside the printed values."""
-
-__all__: list[str] = []
+"""Experiments from records: values, verdicts and figures, in the terminal or on a page."""

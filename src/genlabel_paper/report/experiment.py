@@ -62,7 +62,7 @@ class Experiment:
 
     @property
     def trains(self) -> bool:
-        """Whether it trains anything; results of mathematics alone are computed when rendered."""
+        """True if it trains anything; computed results need no records."""
         return bool(self.cells("smoke"))
 
 

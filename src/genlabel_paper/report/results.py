@@ -105,7 +105,7 @@ class Grid:
 
     @property
     def measured(self) -> bool:
-        """Whether any value is ours."""
+        """True if any value is ours."""
         return any(value.ours is not None for _, row in self.rows for value in row)
 
 
@@ -129,7 +129,7 @@ class Claim:
 
     @property
     def measured(self) -> bool:
-        """Whether there are records to judge it by."""
+        """True if there are records to judge it by."""
         return self.ours != NOTHING_MEASURED
 
 
@@ -156,7 +156,7 @@ class Rendering:
 
     @property
     def measured(self) -> bool:
-        """Whether any of it is ours."""
+        """True if any of it is ours."""
         return bool(self.figures) or any(grid.measured for grid in self.grids) or any(c.measured for c in self.claims)
 
 

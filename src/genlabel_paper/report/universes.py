@@ -53,7 +53,7 @@ class Universe:
 
     @property
     def without_test_rows(self) -> bool:
-        """Whether nothing is selected on test rows."""
+        """True if nothing is selected on test rows."""
         return self.rule.epoch != "test" and self.rule.choice != "test"
 
     @property

@@ -36,7 +36,7 @@ class GenMixMethod:
     norm: str = "l2"
     """Norm of the distances at which added points are halfway between two classes."""
     points_only: bool = False
-    """Whether the method is unsuitable for images with hundreds of features."""
+    """True if the method is unsuitable for images with hundreds of features."""
 
     @property
     def variant(self) -> tuple[str, float]:

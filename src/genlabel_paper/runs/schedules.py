@@ -96,11 +96,11 @@ class ImageDatasetInfo(NamedTuple):
     held_out: int | float = 5000
     """Number or fraction of the training images that select the best epoch."""
     augmented: bool = True
-    """Whether images are cropped (4 pixels) and flipped at random. NOTE[PAPER]: not printed; digits change by flips."""
+    """True if images are cropped (4 pixels) and flipped at random. NOTE[PAPER]: not printed; digits change by flips."""
     adamixup: bool = False
-    """Whether the paper has results of AdaMixup."""
+    """True if the paper has results of AdaMixup."""
     printed: bool = True
-    """Whether the dataset is in the paper; others run only on request."""
+    """True if the dataset is in the paper; others run only on request."""
 
 
 IMAGE_DATASETS = {
@@ -134,7 +134,7 @@ class Schedule:
 
     @property
     def paper(self) -> bool:
-        """Whether the schedule is the paper's: 200 epochs (arXiv Table 13), 50 under attack (arXiv Table 14)."""
+        """True if the schedule is the paper's: 200 epochs (arXiv Table 13), 50 under attack (arXiv Table 14)."""
         return self.images is None and self.epochs == PAPER_EPOCHS[self.kind]
 
 

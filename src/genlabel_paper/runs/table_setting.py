@@ -42,9 +42,9 @@ class TableSetting(Setting):
     attack: Attack | None = None
     """Attack of the robust accuracy."""
     plane: bool = False
-    """Whether to measure margins and record decision regions, see `genlabel_paper.runs.plane`."""
+    """Measure margins and record decision regions, see `genlabel_paper.runs.plane`."""
     margins: bool = False
-    """Whether to measure margins, without decision regions."""
+    """Measure margins, without decision regions."""
     weight: float = 1.0
     """Time of a trial relative to softmax regression."""
 

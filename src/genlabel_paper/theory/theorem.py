@@ -43,7 +43,7 @@ class TheoremCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether mix > gen >= adv; False for losses that vanish, as for a theta of norm 1000."""
+        """True if mix > gen >= adv; False for losses that vanish, as for a theta of norm 1000."""
         return self.mix > self.gen and self.gen >= self.adv - ORDER_TOLERANCE * abs(self.adv)
 
     def __str__(self) -> str:

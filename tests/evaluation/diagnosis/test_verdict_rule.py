@@ -45,8 +45,8 @@ def lines_of(report: str, start: str) -> list[str]:
 def test_a_planted_rule_is_right_on_new_datasets_and_the_trivial_one_is_not() -> None:
     space = runpy.run_path(str(SCRIPT))
     said = space["report"](planted())
-    assert "60 sets, 0 failed" in said
-    assert "rules fitted on 30 sets, asked on 24" in said
+    assert "60 datasets, 0 failed" in said
+    assert "rules fitted on 30 datasets, asked on 24" in said
     found = lines_of(said, "one threshold: odd above 0.")
     assert len(found) == 1
     assert len(lines_of(said, "one threshold: none is better than the trivial rule")) == 1
@@ -64,9 +64,9 @@ def test_a_planted_rule_is_right_on_new_datasets_and_the_trivial_one_is_not() ->
 def test_failures_are_counted_and_too_few_datasets_reported() -> None:
     space = runpy.run_path(str(SCRIPT))
     said = space["report"]([*planted(4), {"id": 7, "error": "ValueError: no"}])
-    assert "4 sets, 1 failed" in said
+    assert "4 datasets, 1 failed" in said
     assert "failed: 7: ValueError: no" in said
-    assert "too few sets to fit a rule" in said
+    assert "too few datasets to fit a rule" in said
 
 
 def test_families_are_on_one_side() -> None:

@@ -250,9 +250,9 @@ def invoke(*arguments: str) -> Any:
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Prepare an empty folder, one cheap method, two available baselines and an unavailable one."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "genlabel_paper.benchmark.methods.METHODS", {"default": lambda **_: LogisticRegression(max_iter=5000)}
-    )
+    methods = {"default": lambda **_: LogisticRegression(max_iter=5000)}
+    monkeypatch.setattr("genlabel_paper.benchmark.methods.METHODS", methods)
+    monkeypatch.setattr("genlabel_paper.benchmark.METHODS", methods)  # the package may have it already
     for name in [name for name in BASELINES if name != "forest"]:
         monkeypatch.delitem(BASELINES, name)
     monkeypatch.setitem(BASELINES, "absent", ABSENT)

@@ -513,6 +513,12 @@ def forget(make: Any) -> Any:
     return lambda **_: make()
 
 
+def replace_methods(monkeypatch: pytest.MonkeyPatch, methods: dict[str, Any]) -> None:
+    """Replace the methods in their module, and in the package, which may have them already."""
+    monkeypatch.setattr("genlabel_paper.benchmark.methods.METHODS", methods)
+    monkeypatch.setattr("genlabel_paper.benchmark.METHODS", methods)
+
+
 @pytest.fixture
 def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The command in an empty folder, with cheap methods and made-up sets."""
@@ -521,9 +527,7 @@ def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "none"))
     methods = {"default": LogisticRegression(), "mixup": RandomForestClassifier(5), "vanilla": DummyClassifier()}
     makers = {name: partial(clone, method) for name, method in methods.items()}
-    monkeypatch.setattr(
-        "genlabel_paper.benchmark.methods.METHODS", {name: forget(make) for name, make in makers.items()}
-    )
+    replace_methods(monkeypatch, {name: forget(make) for name, make in makers.items()})
     monkeypatch.setattr("genlabel.data.datasets.load_openml", lambda number, data_home: load(number))
     return tmp_path
 
@@ -629,7 +633,7 @@ def test_records_of_several_settings_are_told(cheap: Path, monkeypatch: pytest.M
     assert invoke("1", "--repeats", "1").exit_code == 0
     assert "different settings" not in invoke("--report-only").stdout
     edited = METHODS | {"default": forget(DummyClassifier), "mixup": forget(DummyClassifier)}
-    monkeypatch.setattr("genlabel_paper.benchmark.methods.METHODS", edited)
+    replace_methods(monkeypatch, edited)
     assert invoke("2", "--repeats", "1", "--methods", "default,mixup").exit_code == 0
     (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "different settings" in line]
     assert "are mixed: default (2), mixup (2);" in line

@@ -10,7 +10,7 @@ import gzip
 import json
 import re
 import warnings
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -81,7 +81,6 @@ class TableFormat:
         raise NotImplementedError
 
 
-@cache
 def formats() -> tuple[TableFormat, ...]:
     """Return an instance of each registered format."""
     return tuple(FORMATS.create(name) for name in FORMATS.names())
