@@ -35,7 +35,7 @@ class GenLabelClassifier(NetworkClassifier):
     own setting. All networks of the search train together as one batched program.
 
     On about one dataset in five it does worse than plain training: few features with a boundary that no density has, or
-    many equal rows. See `density_.report_` and `pool_weights_`, and docs/label-models.md for the datasets where it
+    many equal rows. See `density_.report_` and `pool_weights_`, and docs/stacked-density.md for the datasets where it
     loses.
 
     Parameters
