@@ -58,7 +58,8 @@ check: $(VENV)/.dev          ## style, types and the order of the packages
 	$(BIN)/lint-imports --no-logo
 
 docs: $(VENV)/.dev           ## the site, in build/site: warnings are errors, and every link is followed
-	OMP_NUM_THREADS=1 $(BIN)/python docs/making/build.py
+	rm -rf docs/api/generated
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/site-doctrees docs build/site
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

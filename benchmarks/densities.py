@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from genlabel.data.datasets import make_moon, make_two_circle
 from genlabel.densities import ClassDensity, FlowDensity, GaussianDensity, KernelDensity, MixtureDensity, VAEDensity
-from genlabel.densities.registry import named_densities
+from genlabel.densities.candidates import named_densities
 
 Arrays = tuple[NDArray[np.float64], NDArray[np.int64]]
 

@@ -268,7 +268,7 @@ NEEDED = {
     ("docs/images.md", "Lightning"): ("pytorch_lightning",),
     ("docs/images.md", "Hugging Face transformers"): ("transformers", "accelerate"),
     ("docs/densities.md", "Densities for every shape of data"): ("zuko",),
-    ("docs/keeping.md", "ONNX"): ("onnx",),
+    ("docs/persistence.md", "ONNX"): ("onnx",),
 }
 """Packages without which the blocks of a section are skipped."""
 SHORTER = {
@@ -527,11 +527,11 @@ FOUND: dict[str, Callable[[dict[str, Any], str], None]] = {
     "docs/genmix.md": found_genmix,
     "docs/images.md": found_images,
     "docs/intervals.md": found_intervals,
-    "docs/keeping.md": found_keeping,
-    "docs/label-models.md": found_label_models,
-    "docs/loops.md": found_loops,
+    "docs/persistence.md": found_keeping,
+    "docs/stacked-density.md": found_label_models,
+    "docs/integrations.md": found_loops,
     "docs/report.md": found_report,
-    "docs/support.md": found_support,
+    "docs/typicality.md": found_support,
     "docs/tables.md": found_tables,
     "docs/theory.md": found_theory,
 }

@@ -7,7 +7,6 @@ import ast
 import inspect
 import re
 import typing
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,44 +14,44 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "making").exists(), reason="needs the source tree")
+pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "_ext").exists(), reason="needs the source tree")
 
 MADE_BY = {
-    "attacks.Margins": "margins",
-    "attacks.Robustness": "robust_accuracy",
-    "comparison.Pair": "pair_methods",
-    "diagnosis.Diagnosis": "diagnose",
-    "fitting.FittedTable": "fit_table",
-    "fitting.HeldOut": "fit_table",
-    "images.TrainedImages": "train_images",
-    "records.RecordStore": "open_store",
-    "tables.Leak": "find_leaks",
-    "tables.Writing": "sniff_csv_dialect",
-    "theory.TheoremCheck": "check_theorem",
+    "Margins": "margins",
+    "Robustness": "robust_accuracy",
+    "PairedDifference": "pair_methods",
+    "Diagnosis": "diagnose",
+    "FittedTable": "fit_table",
+    "HoldoutScores": "fit_table",
+    "TrainedImages": "train_images",
+    "RecordStore": "open_store",
+    "TheoremCheck": "check_theorem",
 }
-"""Classes that nobody constructs: the call named here does, and its example shows them."""
-WITHIN = {"fitting.HeldOut": "fitting.FittedTable"}
-"""Those that come as a field of another."""
-ADAPTERS = {"loops.GenLabelCallback": "lightning", "loops.GenLabelTrainer": "trainer"}
-"""Whose packages take half a minute to import; their files are read instead."""
-NOT_RUN = {"records.check_dask_scheduler"}
-"""Whose example does not run: it waits for a scheduler; `tests/records/test_run.py` starts one."""
+"""Classes without a public constructor: the call named here returns them, and its example shows them."""
+WITHIN = {"HoldoutScores": "FittedTable"}
+"""Classes that are a field of another."""
+ADAPTERS = {"GenLabelCallback": "lightning", "GenLabelTrainer": "trainer"}
+"""Classes whose packages take half a minute to import; their files are read instead."""
+NOT_RUN = {"check_dask_scheduler"}
+"""Calls whose example does not run: it waits for a scheduler; `tests/records/test_run.py` starts one."""
 EXAMPLE = re.compile(r"^\s*>>> (?!.*\+SKIP)", flags=re.M)
 
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of the site that knows the public names."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    return import_module("making.names")
+    return import_module("_ext.names")
 
 
-def public(names: Any) -> Iterator[tuple[str, Any]]:
-    """Every public name once, with the room that shows it, and what it is."""
-    for room in names.rooms():
-        module = import_module(f"genlabel.{room}")
-        for name in module.__all__:
-            if f"{room}.{name}" not in ADAPTERS and names.owner(room, name) == room:
-                yield f"{room}.{name}", getattr(module, name)
+def public(names: Any) -> dict[str, Any]:
+    """All public names with their values, except the adapters."""
+    return {
+        name: getattr(import_module(package), name)
+        for package in names.packages()
+        for name in names.public_names(package)
+        if name not in ADAPTERS
+    }
 
 
 def is_tuple(value: Any) -> bool:
@@ -76,7 +75,7 @@ def has_example(value: Any) -> bool:
 def named(names: Any, value: Any) -> set[str]:
     """The public names between backticks in a docstring."""
     said = re.findall(r"`([\w.]+)`", value.__doc__ or "")
-    return {full for full in map(names.full_name, said) if full is not None}
+    return {full for full in map(names.public_name, said) if full is not None}
 
 
 def words(*annotations: Any) -> set[str]:
@@ -85,50 +84,36 @@ def words(*annotations: Any) -> set[str]:
 
 
 def test_every_call_has_an_example(names: Any) -> None:
-    calls = {name: value for name, value in public(names) if is_call(value) and name not in NOT_RUN.union(MADE_BY)}
+    calls = {
+        name: value for name, value in public(names).items() if is_call(value) and name not in NOT_RUN.union(MADE_BY)
+    }
     assert len(calls) > 200
     assert [name for name, value in calls.items() if not has_example(value)] == []
 
 
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
 def test_what_is_not_imported_here_has_an_example_too(name: str) -> None:
-    file = ROOT / "src" / "genlabel" / "loops" / f"{ADAPTERS[name]}.py"
+    file = ROOT / "src" / "genlabel" / "integrations" / f"{ADAPTERS[name]}.py"
     found = {node.name: node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)}
-    assert EXAMPLE.search(ast.get_docstring(found[name.split(".")[1]]) or "")
-    test = (ROOT / "tests" / "loops" / f"test_{ADAPTERS[name]}.py").read_text()
+    assert EXAMPLE.search(ast.get_docstring(found[name]) or "")
+    test = (ROOT / "tests" / "integrations" / f"test_{ADAPTERS[name]}.py").read_text()
     assert f'doctest.testmod(import_module("genlabel.integrations.{ADAPTERS[name]}")' in test
 
 
 def test_a_record_names_a_call_that_makes_or_takes_it(names: Any) -> None:
-    records = {name: value for name, value in public(names) if is_tuple(value) and not has_example(value)}
-    assert len(records) > 25
-    own = {name: f"genlabel.{name}" for name in records}
-    calls = {name: {one for one in named(names, value) if one != own[name]} for name, value in records.items()}
+    records = {name: value for name, value in public(names).items() if is_tuple(value) and not has_example(value)}
+    assert len(records) > 15
+    calls = {name: named(names, value) - {names.public_name(name)} for name, value in records.items()}
     assert [name for name, found in calls.items() if not found] == []
 
 
 @pytest.mark.parametrize("name", sorted(MADE_BY))
 def test_what_nobody_constructs_names_the_call_that_returns_it(names: Any, name: str) -> None:
-    known = dict(public(names))
-    call = names.full_name(MADE_BY[name])
-    made = known[call.removeprefix("genlabel.")]
-    assert call in named(names, known[name])
+    known = public(names)
+    made = known[MADE_BY[name]]
+    assert names.public_name(MADE_BY[name]) in named(names, known[name])
     assert has_example(made)
     outer = WITHIN.get(name, name)
-    assert outer.split(".")[1] in words(inspect.signature(made).return_annotation)
+    assert outer in words(inspect.signature(made).return_annotation)
     fields = words(*(inspect.get_annotations(known[outer]).values()))
-    assert outer == name or name.split(".")[1] in fields
-
-
-def test_the_source_of_every_public_name_is_found(names: Any) -> None:
-    """What the links to the code lead to: the lines of classes, functions and constants, without an import."""
-    pytest.importorskip("sphinx", reason="needs the extra docs")
-    find = import_module("making.reading")._source
-    offered = [(room, name) for room in names.rooms() for name in import_module(f"genlabel.{room}").__all__]
-    places = {one: names.written_in(f"genlabel.{names.owner(*one)}", one[1]) for one in offered}
-    found = {module: find(None, module) for module in set(places.values())}
-    code = {module: text.splitlines() for module, (text, _) in found.items()}
-    for (_, name), module in places.items():
-        first, last = found[module][1][name][1:]
-        assert name in "\n".join(code[module][first - 1 : last])
-    assert find(None, "numpy") is None
+    assert outer == name or name in fields

@@ -22,7 +22,7 @@ from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
-README, START, WHICH = "README.md", "docs/index.md", "docs/which.md"
+README, START, WHICH = "README.md", "docs/index.md", "docs/choosing.md"
 pytestmark = pytest.mark.skipif(not RESULTS.exists(), reason="needs the source tree")
 
 

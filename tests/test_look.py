@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
 AXE = ROOT / "build" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
-    "index", "which", "theory", "densities", "paper-map", "installing", "gallery/index", "gallery/intrusion",
-    "notebooks/tables", "api/index", "api/densities", "reproduction/table4", "reproduction/figure7",
+    "index", "choosing", "theory", "densities", "paper-map", "installing", "auto_examples/index",
+    "auto_examples/intrusion", "notebooks/tables", "api/index", "api/generated/genlabel.densities", "study",
 ]  # fmt: skip
 SCREENS = {
     "wide light": (1280, False),

@@ -113,7 +113,7 @@ def test_labels_of_blends_know_no_units(scale: float, d: int) -> None:
 # Single precision
 
 BOUND = 1e-4
-"""Of log-probabilities; docs/measuring.md says so."""
+"""Of log-probabilities; docs/benchmarks.md says so."""
 
 
 Q = torch.from_numpy(2.0 * np.random.default_rng(9).normal(size=(100, 4)))

@@ -1,7 +1,10 @@
 """The paper map: every line holds, every citation of the code is in it, no place of the paper is passed over."""
 
 import doctest
+import inspect
 import re
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,39 +15,97 @@ from genlabel_paper.registry import IDS
 
 ROOT = Path(__file__).parents[1]
 TEX = ROOT.parent / "shared" / "paper" / "genlabel.tex"
-pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "making").exists(), reason="needs the source tree")
+pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "_ext").exists(), reason="needs the source tree")
 
 HEAD = "| paper | what | here | test |\n|---|---|---|---|\n"
 
 
 @pytest.fixture
-def making(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module of the site's own code, by name."""
+def extension(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import an extension of the site by name."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    return lambda name: import_module(f"making.{name}")
+    return lambda name: import_module(f"_ext.{name}")
+
+
+def map_faults(extension: Any, text: str, citations: list[Any]) -> Iterator[str]:
+    """Yield the faults of the map, a line each."""
+    citing, paper_map = extension("citations"), extension("paper_map")
+    rows, excuses = paper_map.read_map(text), paper_map.read_excuses(text)
+    mapped = {place for row in rows for place in row.places}
+    for row in rows:
+        yield from (f"{row.paper}: {fault}" for fault in row_faults(paper_map, row, citations))
+    for place in sorted({one.place for one in citations} - mapped, key=citing.rank):
+        yield f"{place} is cited in the code and not in the map"
+    for kind, count in citing.COUNTS.items():
+        for number in range(1, count + 1):
+            place = f"{kind} ({number})" if kind == "Eq." else f"{kind} {number}"
+            if (place in mapped) == (place in excuses):
+                yield f"{place} has an object and a reason for none" if place in mapped else f"{place} has no line"
+
+
+def row_faults(paper_map: Any, row: Any, citations: list[Any]) -> Iterator[str]:
+    """Yield the faults of a row: its objects, their citations, its tests."""
+    targets, cited = [], set[str]()
+    for text in row.objects:
+        try:
+            target = paper_map.find_object(text)
+        except (AttributeError, ImportError, SyntaxError) as error:
+            yield f"there is no {text} ({error})"
+            continue
+        targets.append(target)
+        places = {one.place for one in citations if one.file == target.file} & set(row.places)
+        cited |= places
+        if not places:
+            yield f"{target.file.name}, where {text} is, does not cite it"
+        unknown = set(target.keywords) - set(inspect.signature(target.value).parameters if target.keywords else ())
+        yield from (f"{text}: there is no parameter {name}" for name in sorted(unknown))
+    yield from (f"no module of the line cites {place}" for place in row.places if place not in cited)
+    yield from _test_faults(paper_map, row, targets)
+
+
+def _test_faults(paper_map: Any, row: Any, targets: list[Any]) -> Iterator[str]:
+    """Yield the faults of the tests of a row: each exists, and its file names an object of the row."""
+    files = {}
+    for name in row.tests:
+        try:
+            files[name] = words(paper_map.find_test(name)[0])
+        except ValueError as error:
+            yield str(error)
+    known = {(target.inner or target.name).rpartition(".")[2] for target in targets}
+    yield from (f"no test of the line names {one}" for one in sorted(known - set().union(*files.values())))
+    keywords = {keyword for target in targets for keyword in target.keywords}
+    yield from (f"no test of the line names {one}=" for one in sorted(keywords - set().union(*files.values())))
+    yield from (f"{name} names nothing of the line" for name, found in files.items() if not found & known)
+    if not row.tests or not row.objects or not row.places:
+        yield "a line has a place, an object and a test"
+
+
+@cache
+def words(path: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", path.read_text(encoding="utf-8")))
 
 
 def map_text() -> str:
     return (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
 
 
-def test_every_line_of_the_map_holds_and_nothing_is_missing(making: Any) -> None:
-    citations = making("citations").find_citations(ROOT / "src")
+def test_every_line_of_the_map_holds_and_nothing_is_missing(extension: Any) -> None:
+    citations = extension("citations").find_citations(ROOT / "src")
     assert len(citations) > 200
-    assert len(making("paper_map").read_map(map_text())) > 60
-    assert list(making("paper_map").map_faults(map_text(), citations)) == []
+    assert len(extension("paper_map").read_map(map_text())) > 60
+    assert list(map_faults(extension, map_text(), citations)) == []
 
 
-def test_every_reproduced_table_and_figure_has_its_line(making: Any) -> None:
-    rows = making("paper_map").read_map(map_text())
+def test_every_reproduced_table_and_figure_has_its_line(extension: Any) -> None:
+    rows = extension("paper_map").read_map(map_text())
     lines = {(name, place) for row in rows for name in row.objects for place in row.places}
     known = {name: re.sub(r"(table|figure)(\d+)", r"\1 \2", name).capitalize() for name in IDS if name[-1].isdigit()}
     assert len(known) == 22
     assert [name for name, place in known.items() if (name, place) not in lines] == []
 
 
-def test_the_tests_that_stand_in_for_what_is_not_computed_exist(making: Any) -> None:
-    said = making("paper_map").left_out(map_text())
+def test_the_tests_that_stand_in_for_what_is_not_computed_exist(extension: Any) -> None:
+    said = extension("paper_map").read_excuses(map_text())
     named = {name for why in said.values() for name in re.findall(r"`(test_\w+)`", why)}
     assert len(named) == 3
     text = "".join(path.read_text() for path in sorted((ROOT / "tests" / "paper" / "theory").glob("*.py")))
@@ -66,9 +127,9 @@ def test_the_tests_that_stand_in_for_what_is_not_computed_exist(making: Any) -> 
     ],
     ids=["object", "test", "parameter", "citation", "unnamed", "bare", "place", "twice", "cited"],
 )  # fmt: skip
-def test_a_line_that_does_not_hold_is_told(making: Any, line: str, fault: str) -> None:
-    citations = making("citations").find_citations(ROOT / "src" / "genlabel" / "labeling")
-    assert any(fault in one for one in making("paper_map").map_faults(f"{HEAD}| Eq. (1) | y_gen | {line}\n", citations))
+def test_a_line_that_does_not_hold_is_told(extension: Any, line: str, fault: str) -> None:
+    citations = extension("citations").find_citations(ROOT / "src" / "genlabel" / "labeling")
+    assert any(fault in one for one in map_faults(extension, f"{HEAD}| Eq. (1) | y_gen | {line}\n", citations))
 
 
 @pytest.mark.parametrize(
@@ -83,39 +144,39 @@ def test_a_line_that_does_not_hold_is_told(making: Any, line: str, fault: str) -
     ],
     ids=["parentheses", "list", "sentence", "sections", "others"],
 )  # fmt: skip
-def test_citations_are_read_to_their_end(making: Any, tmp_path: Path, text: str, places: list[str]) -> None:
+def test_citations_are_read_to_their_end(extension: Any, tmp_path: Path, text: str, places: list[str]) -> None:
     path = tmp_path / "a.py"
     path.write_text(text + "\n")
-    assert [one.place for one in making("citations").citations_in(path)] == places
+    assert [one.place for one in extension("citations").citations_in(path)] == places
 
 
-def test_a_citation_belongs_to_what_it_stands_in(making: Any, tmp_path: Path) -> None:
+def test_a_citation_belongs_to_what_it_stands_in(extension: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(
         '"""arXiv Alg. 1."""\nA = 1\n"""arXiv Alg. 2."""\n\n\nclass B:\n    """arXiv Alg. 3."""\n\n'
         '    def c(self) -> None:\n        """arXiv Alg. 4."""\n'
     )
-    assert [one.owner for one in making("citations").citations_in(path)] == ["", "A", "B", "B.c"]
+    assert [one.owner for one in extension("citations").citations_in(path)] == ["", "A", "B", "B.c"]
 
 
 @pytest.mark.parametrize(
     ("text", "told"), [("# arXiv, the proof", "line 1: arXiv is followed by no place"), ("# arXiv Alg. 5", "no Alg. 5")]
 )
-def test_what_is_no_place_is_refused(making: Any, tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_no_place_is_refused(extension: Any, tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "a.py").write_text(text + "\n")
     with pytest.raises(ValueError, match=told):
-        making("citations").find_citations(tmp_path)
+        extension("citations").find_citations(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["citations", "paper_map"])
-def test_the_examples_in_the_code_of_the_map_hold(making: Any, name: str) -> None:
-    found = doctest.testmod(making(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+def test_the_examples_in_the_code_of_the_map_hold(extension: Any, name: str) -> None:
+    found = doctest.testmod(extension(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.attempted > 0
     assert found.failed == 0
 
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
-def test_the_places_are_those_of_the_source(making: Any) -> None:
+def test_the_places_are_those_of_the_source(extension: Any) -> None:
     """Counted in LaTeX's way: an equation is a row of a numbered environment, a section a letter after the appendix."""
     text = re.sub(r"(?<!\\)%.*", "", TEX.read_text())
     kinds = {"Alg.": "algorithm", "Table": "(?:wrap)?table", "Figure": "(?:wrap)?figure"}
@@ -126,10 +187,10 @@ def test_the_places_are_those_of_the_source(making: Any) -> None:
         plain = re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "x", body, flags=re.S)
         parts = plain.split(r"\\") if kind == "align" else [plain]
         rows += sum(bool(part.strip()) and r"\notag" not in part for part in parts)
-    assert found | {"Eq.": rows} == making("citations").COUNTS
+    assert found | {"Eq.": rows} == extension("citations").COUNTS
     sections, chapter, inside, appendix = [], 0, 0, text.index(r"\appendix")
     for one in re.finditer(r"\\(sub)?section\{", text):
         chapter, inside = (chapter, inside + 1) if one[1] else (chapter + 1, 0)
         first = chr(ord("A") + chapter - 9) if one.start() > appendix else str(chapter)
         sections.append(f"{first}.{inside}" if inside else first)
-    assert tuple(sections) == making("citations").SECTIONS
+    assert tuple(sections) == extension("citations").SECTIONS

@@ -1,11 +1,13 @@
-"""Does a probability mean what it says?
+"""
+Does a probability mean what it says?
+=====================================
 
 Of the points to which a model gives 0.8, four in five should be of that class. The same network is trained in three
 ways on five draws of 200 points; for the last two every point is a blend, and nothing calibrates it afterwards. Fresh
 points are the judge. Look at the side of the diagonal: vanilla training is too sure of itself, and mixup is not sure
 enough. GenLabel errs to the side of mixup, by half as much and by as much as vanilla training to the other, and has
 the lowest log-loss. It is a toy whose classes a kernel density knows well; the default of the library calibrates
-itself on held-out rows ([stacked densities](../label-models.md)).
+itself on held-out rows (`stacked densities <../stacked-density.html>`__).
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""A sweep on a Dask cluster
+"""
+A sweep on a Dask cluster
+=========================
 
 How wide should the kernels of a density be? Seven widths and one rule on three splits of wine are 24 fits, and each
 is a task for the workers of a cluster. Here these are two threads of this program, so that the example runs anywhere;

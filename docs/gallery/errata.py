@@ -1,10 +1,12 @@
-"""An erratum of the paper: the margin of Example 1
+"""
+An erratum of the paper: the margin of Example 1
+================================================
 
 The paper's proof finds the margin 7/16 for mixup on three points; it is 3/8. The points lie on a line, the middle one
 being of another class, and the proof leaves out the factor 2 of one of its three losses. Both margins are computed
 here, by closed form and by quadrature: look at where the two curves have their minimum. What the example is to show
-holds all the same, and more clearly: without blends that intrude, the margin is 1/2 (all errata are in
-[theory](../theory.md)).
+holds all the same, and more clearly: without blends that intrude, the margin is 1/2 (all errata are in `theory
+<../theory.html>`__).
 """
 
 import numpy as np

@@ -1,10 +1,12 @@
-"""Points where two classes meet
+"""
+Points where two classes meet
+=============================
 
 GenMix does not blend: it looks for points at which two classes are as likely as asked and no third one is (arXiv Alg.
 4). For Gaussians it is exact; every point lies on the surface where the ratio of the two densities is lambda. Look at
 how the points move: at 0.1 they are near one class of each pair, at 0.5 halfway, and for a lambda that is drawn
 uniformly they fill what is between. Whether a classifier gains by them is another question: on 104 tables it did not
-([GenMix](../genmix.md)).
+(`GenMix <../genmix.html>`__).
 """
 
 import numpy as np

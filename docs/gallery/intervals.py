@@ -1,10 +1,12 @@
-"""Probabilities with a lower and an upper end
+"""
+Probabilities with a lower and an upper end
+===========================================
 
 `predict_proba_interval` says how far held-out rows bear out a probability. The test rows are in the order of their
 probability: the band is narrow at both ends, where many held-out rows have been given such a probability, and wide in
 the middle, where few have. Look at the dots far from the line: no row whose lower end is above 0.9 is one of them,
-while of the other rows 7 % are wrong. The band is no interval of confidence for a single row ([what it
-means](../intervals.md#what-an-interval-means)).
+while of the other rows 7 % are wrong. The band is no interval of confidence for a single row (`what it means
+<../intervals.html#what-an-interval-means>`__).
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""Blends that land on another class
+"""
+Blends that land on another class
+=================================
 
 Mixup blends a point of the left column with one of the right, and the blend lies among the points of the middle
 column: it intrudes. Here are nine round classes on a grid, and the top label of each blend under mixup and under

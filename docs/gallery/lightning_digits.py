@@ -1,10 +1,12 @@
-"""A run with Lightning
+"""
+A run with Lightning
+====================
 
 A module with `cross_entropy(self(x), y)` in its `training_step` stays as it is, and a callback gives it mixed batches
 with soft labels. It is trained on 300 of scikit-learn's digits in three ways, one seed each, and asked of the others,
 as they are and after a step of FGSM against the network. Look at the right half: mixup takes much of what vanilla
 training withstands, and the labels of GenLabel, here from one Gaussian a class on the pixels, give about half of it
-back; in the larger runs on MNIST a third of it ([table 7](../reproduction.md#table-7-images)). Without an attack
+back; in the larger runs on MNIST a third of it (`table 7 <../reproduction.html#table-7-images>`__). Without an attack
 vanilla training is ahead by two points here, which it is not there, and the other two are alike.
 """
 

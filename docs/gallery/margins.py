@@ -1,4 +1,6 @@
-"""How far is the boundary?
+"""
+How far is the boundary?
+========================
 
 Between two circles that are 0.2 apart, the best boundary is 0.1 from either. A network is trained on the points, on
 blends with mixup's labels, on blends with GenLabel's, and on points that GenMix puts between the circles; `margins`
@@ -44,10 +46,10 @@ for ax, (name, model) in zip(figure.subplots(1, 4, sharey=True), methods.items()
     for seed in (2, 1, 0):  # the last one is drawn
         X, y = make_circle(100, random_state=seed)
         found = margins(model.fit(X, y), X, y, steps=10)
-        right.append(found.right.mean())
+        right.append(found.correct.mean())
         smallest.append(found.smallest)
     print(f"{name:<8}  {np.mean(right):.1%} of the points right, smallest margin {np.mean(smallest):.3f} in the mean")
     plot_regions(ax, model.predict, X, y, size=6, steps=120)
-    near = np.where(found.right, found.distances, np.inf).argmin()
+    near = np.where(found.correct, found.distances, np.inf).argmin()
     ax.plot(*np.transpose([X[near], found.witnesses[near]]), color="black", marker="o", markersize=3)
     ax.set(title=f"{name}: {found.smallest:.3f}", aspect="equal")

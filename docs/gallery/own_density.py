@@ -1,10 +1,11 @@
-"""A density of your own
+"""
+A density of your own
+=====================
 
 A pinwheel whose blades are in turn of two classes: both have the same mean and covariance, and a Gaussian for each
 class knows nothing. A density of the angle knows nearly all, and it is one method, `_fit_class`, which returns
-anything that has `log_prob`. It then works wherever a density does: in a stacked density, in GenLabel, in GenMix.
-Look at
-the regions of the two classifiers. More on it is in [how to add a density](../extending.md#a-density).
+anything that has `log_prob`. It then works wherever a density does: in a stacked density, in GenLabel, in GenMix. Look
+at the regions of the two classifiers. More on it is in `how to add a density <../extending.html#a-density>`__.
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""A class of twelve rows
+"""
+A class of twelve rows
+======================
 
 Of the breast cancer table, 12 malignant rows and 180 benign ones are for training, and all others for the test. Look
 at the two marks of each colour: `class_weight="balanced"` finds more of the rare class and pays with false alarms,

@@ -1,9 +1,11 @@
-"""Soft labels for a model that knows none
+"""
+Soft labels for a model that knows none
+=======================================
 
 Boosting takes classes, not probabilities, but it takes weights: a point with the label (0.3, 0.7) is two rows. So any
 classifier with `sample_weight` learns from points between the classes. Look at the boundary, which has smaller steps
 with such points. Here, on one draw of a toy, that lowers the log-loss; on 104 real tables it did not, and boosting
-took up to five times as long ([GenMix](../genmix.md#does-it-help-such-models-by-default-no)).
+took up to five times as long (`GenMix <../genmix.html#does-it-help-such-models-by-default-no>`__).
 """
 
 from matplotlib.figure import Figure

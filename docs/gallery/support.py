@@ -1,9 +1,11 @@
-"""Rows that are like nothing seen before
+"""
+Rows that are like nothing seen before
+======================================
 
 The support of a row says how typical it is of the training rows: 0.05 or less means that few of them are as odd. A
 classifier answers for any row, also where it should not. Here the colour of some wines has lost its decimal point.
 Look at the left end: every slipped row is there, and 7 % of the others, where 5 % are promised in the mean over
-tables. It also names the column to look at first ([support](../support.md)).
+tables. It also names the column to look at first (`support <../typicality.html>`__).
 """
 
 import numpy as np

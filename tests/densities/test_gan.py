@@ -13,15 +13,17 @@ from genlabel.densities.gan.density import CollapsedGeneratorError
 from genlabel.densities.gan.generators import Charts, Generators, Latents, log_likelihood
 from genlabel.densities.gan.inversion import NORMS, Bank, Inverter
 from genlabel.densities.gan.networks import ConvNetwork, Perceptron, StackedNetwork, apply, linearize
-from genlabel.densities.gan.selection import ClassRows, ScoredGenerator, select_generator
 from genlabel.densities.gan.training import (
     CURVE_POINTS,
+    ClassRows,
     EvenLatents,
     GANSchedule,
     GANSettings,
+    ScoredGenerator,
     draw_evenly,
     is_hardly_worse,
     refine_curves,
+    select_generator,
     smooth_is_hardly_worse,
     take_step,
 )

@@ -20,7 +20,7 @@ from genlabel.densities import (
     NeuralDensity,
     VAEDensity,
 )
-from genlabel.densities.registry import named_densities
+from genlabel.densities.candidates import named_densities
 
 pytest.importorskip("zuko", reason="flows need the package zuko")
 

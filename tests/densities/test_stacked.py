@@ -32,10 +32,10 @@ from genlabel.densities.candidates import (
     MAX_FEATURES_OF_FEW_ROWS,
     affordable_candidates,
     default_candidates,
+    named_densities,
 )
 from genlabel.densities.cross_validation import BatchedCrossValidation, stratified_order
 from genlabel.densities.power_transform import PowerTransform
-from genlabel.densities.registry import named_densities
 from genlabel.densities.stacked import WeightedDensities
 from genlabel.densities.stacking import (
     MIN_LOG_PROBA,

@@ -124,7 +124,7 @@ def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame,
     ).percent
     assert re.search(rf"\| \W*{higher:.1f} %, {lower:.1f} %", page)
     said = f"higher on {higher:.1f} % of the sets, lower on {lower:.1f} %"
-    assert rival != "vanilla" or said in words_of("docs", "which.md")
+    assert rival != "vanilla" or said in words_of("docs", "choosing.md")
 
 
 def test_the_page_tells_the_mean_ranks(records: pd.DataFrame, page: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, fin
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from genlabel.densities.covariance import Gaussians
     from genlabel.densities.stacked import StackedDensity
 
-MIN_STACK_WEIGHT = 0.02
-"""Weight below which a member is left out of a stack."""
+MIN_STACK_WEIGHT = 0.02  # weight below which a member is left out of a stack
 MAX_CHUNK_VALUES = 1 << 18
 """Values per intermediate array of the densities that work in chunks, so that memory stays bounded."""
 
@@ -71,7 +69,21 @@ class ClassDensity(BaseEstimator, ABC):
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit p_c to the rows of `X` (n, d) with labels `y` (n,); weights (n,) count as repetitions."""
-        points, labels, weight = self._check_sample(X, y, sample_weight)
+        x = as_tensor(X).detach()
+        points, labels = x.to(self.fit_device or x.device, self.fit_dtype).contiguous(), as_numpy(y)
+        if points.ndim != 2 or labels.shape != (len(points),):
+            raise ValueError(
+                f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,); flatten images, or "
+                "pass their features"
+            )
+        if len(points) == 0:
+            raise ValueError("X has 0 samples; a density needs at least one point of each class")
+        check_points(points)
+        weight = np.ones(len(points))
+        if sample_weight is not None:
+            weight = check_weights(as_numpy(sample_weight), len(points))
+            mask = weight > 0
+            points, labels, weight = points[torch.from_numpy(mask).to(points.device)], labels[mask], weight[mask]
         classes, index = read_classes(labels)
         mass = np.bincount(index, weights=weight, minlength=len(classes))
         with restore_on_error(self), deduplicate_warnings():
@@ -109,7 +121,17 @@ class ClassDensity(BaseEstimator, ABC):
         x = self._check_query(X).detach()
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_), self.n_features_in_), X)
-        return like(torch.cat([self._gradient(x[rows]) for rows in chunks(len(x), self.chunk_rows)]), X)
+        parts = []
+        for rows in chunks(len(x), self.chunk_rows):
+            with (
+                torch.enable_grad()
+            ):  # rows are independent, so that the gradient of a column's sum is that of each row
+                part = x[rows].requires_grad_()
+                columns = self._log_prob(part).unbind(1)
+                parts.append(
+                    torch.stack([torch.autograd.grad(c.sum(), part, retain_graph=True)[0] for c in columns], 1)
+                )
+        return like(torch.cat(parts), X)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return log p_c (m, k) of mixed points `X` (m, d) whose parents are the given training rows.
@@ -174,14 +196,6 @@ class ClassDensity(BaseEstimator, ABC):
     def _log_prob(self, X: Tensor) -> Tensor:
         """Return log p_c for the rows of one chunk, shape (m, k), in the dtype of `X`."""
 
-    def _gradient(self, X: Tensor) -> Tensor:
-        """Return the gradients for the rows of one chunk, (m, k, d), by autograd: rows are independent."""
-        with torch.enable_grad():
-            x = X.requires_grad_()
-            values = self._log_prob(x)
-            gradients = [torch.autograd.grad(column.sum(), x, retain_graph=True)[0] for column in values.unbind(1)]
-        return torch.stack(gradients, 1)
-
     def _check_query(self, X: Any) -> Tensor:
         """Return the query points of a fitted density as a floating tensor (m, d)."""
         check_is_fitted(self, "classes_")
@@ -193,35 +207,13 @@ class ClassDensity(BaseEstimator, ABC):
             )
         return x.contiguous()
 
-    def _check_sample(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[Any], NDArray[np.float64]]:
-        """Return the points, labels and weights of the rows with positive weight."""
-        x = as_tensor(X).detach()
-        points = x.to(self.fit_device or x.device, self.fit_dtype).contiguous()
-        labels = as_numpy(y)
-        if points.ndim != 2 or labels.shape != (len(points),):
-            raise ValueError(
-                f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,); flatten images, or "
-                "pass their features"
-            )
-        if len(points) == 0:
-            raise ValueError("X has 0 samples; a density needs at least one point of each class")
-        check_points(points)
-        if sample_weight is None:
-            return points, labels, np.ones(len(points))
-        weight = check_weights(as_numpy(sample_weight), len(points))
-        positive = weight > 0
-        return points[torch.from_numpy(positive).to(points.device)], labels[positive], weight[positive]
-
 
 class CrossFittedDensity(NamedTuple):
     """Densities to fit in the folds of a cross-validation and to all rows: see `ClassDensity.prepare_for_cv`."""
 
-    full: ClassDensity
-    """Density of all rows; already fitted if `stacked` is given."""
-    folds: Sequence[ClassDensity] = ()
-    """Unfitted densities of the folds; if empty, `full` is fitted in every fold."""
-    stacked: StackedDensity | None = None
-    """Stacked density that chose them."""
+    full: ClassDensity  # density of all rows; already fitted if `stacked` is given
+    folds: Sequence[ClassDensity] = ()  # unfitted densities of the folds; if empty, `full` is fitted in every fold
+    stacked: StackedDensity | None = None  # stacked density that chose them
 
     def fit(self, fold: int | None, X: Any, y: Any, sample_weight: Any = None) -> ClassDensity:
         """Return the density of a fold, fitted to its training rows, or that of all rows if `fold` is None."""

@@ -1,10 +1,11 @@
-"""Candidates of the stacked density, by name."""
+"""Densities by name: those of a parameter `density`, and the candidates of the stacked density."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.discriminant import DiscriminantDensity
@@ -14,8 +15,7 @@ from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.power_transform import PowerTransformedDensity
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
-MAX_KERNELS = 1000
-"""Kernels per class: the cost of labels of mixed samples is proportional to it."""
+MAX_KERNELS = 1000  # kernels per class: the cost of labels of mixed samples is proportional to it
 COMPONENTS = (3, 6)
 MAX_FOREST_ROWS = 10_000
 MAX_FEATURES, MAX_FEATURES_OF_FEW_ROWS = 300, 100
@@ -110,3 +110,37 @@ def named_candidates(candidates: Any) -> dict[str, ClassDensity]:
         if not isinstance(density, ClassDensity):
             raise TypeError(f"candidate {name!r} is {density!r}; it must be a ClassDensity such as KernelDensity()")
     return named
+
+
+def named_densities(density: Any) -> dict[str, ClassDensity]:
+    """Return densities by name from a registered name, "auto" (Gaussian and kernel), a density, or a dict of densities.
+
+    NOTE[PAPER]: "gaussian" is shrunk by the rule of Ledoit and Wolf, for small classes; `GaussianDensity()` is that of
+    the paper.
+
+    >>> list(named_densities("auto"))
+    ['gaussian', 'kernel']
+    >>> named_densities("mixture")
+    {'mixture': MixtureDensity()}
+    """
+    if isinstance(density, ClassDensity):
+        return {type(density).__name__: density}
+    if isinstance(density, Mapping):
+        return named_candidates(density)
+    check_choice("density", density, [*DENSITIES.names(), "auto"], also="a ClassDensity such as GaussianDensity()")
+    return {name: DENSITIES.create(name) for name in (("gaussian", "kernel") if density == "auto" else (density,))}
+
+
+def named_density(density: Any) -> ClassDensity:
+    """Return the single density that `named_densities` returns.
+
+    >>> named_density("kernel")
+    KernelDensity()
+    >>> named_density("auto")
+    Traceback (most recent call last):
+    ValueError: density='auto' stands for several densities; choose one, such as 'stacked' or 'kernel'
+    """
+    densities = list(named_densities(density).values())
+    if len(densities) > 1:
+        raise ValueError(f"density={density!r} stands for several densities; choose one, such as 'stacked' or 'kernel'")
+    return densities[0]

@@ -19,8 +19,7 @@ from genlabel.densities.base import MAX_CHUNK_VALUES, DensityWarning
 from genlabel.densities.per_class import ClassSample
 
 LOG_2_PI = math.log(2.0 * math.pi)
-MIN_EIGENVALUE = 1e-10
-"""Eigenvalue below which a correlation matrix counts as singular."""
+MIN_EIGENVALUE = 1e-10  # eigenvalue below which a correlation matrix counts as singular
 EIGENVALUE_FLOOR = 1e-4
 """Lower bound on the eigenvalues of a singular correlation matrix: the 1e-4 of the paper on standardized features."""
 
@@ -28,12 +27,9 @@ EIGENVALUE_FLOOR = 1e-4
 class Whitening(NamedTuple):
     """Affine map to unit covariance: a = (x - center) @ matrix."""
 
-    center: Tensor
-    """(d,)"""
-    matrix: Tensor
-    """(d, d), with matrix @ matrix.T the inverse covariance; (d,) for a diagonal one."""
-    log_det: float
-    """Log-determinant of the covariance."""
+    center: Tensor  # (d,)
+    matrix: Tensor  # (d, d), with matrix @ matrix.T the inverse covariance; (d,) for a diagonal one
+    log_det: float  # log-determinant of the covariance
 
 
 def moments(X: Tensor, weight: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
@@ -142,10 +138,8 @@ def _warn(owner: str, sample: ClassSample, problem: str, remedy: str) -> None:
 class Groups(NamedTuple):
     """Points of each class, padded to the largest class, with the weights of the groups of each class."""
 
-    points: Tensor
-    """(k, n, d)"""
-    weight: Tensor
-    """(k, g, n), 0 for absent points and padding."""
+    points: Tensor  # (k, n, d)
+    weight: Tensor  # (k, g, n), 0 for absent points and padding
 
     @property
     def size(self) -> Tensor:
@@ -156,12 +150,9 @@ class Groups(NamedTuple):
 class GroupMoments(NamedTuple):
     """Weighted moments of each group."""
 
-    mean: Tensor
-    """(k, g, d)"""
-    covariance: Tensor
-    """(k, g, d, d), not corrected for bias."""
-    within: Tensor
-    """Within-class covariance of all classes, (g, d, d)."""
+    mean: Tensor  # (k, g, d)
+    covariance: Tensor  # (k, g, d, d), not corrected for bias
+    within: Tensor  # within-class covariance of all classes, (g, d, d)
 
     @property
     def has_spread(self) -> Tensor:
@@ -173,12 +164,9 @@ class GroupMoments(NamedTuple):
 class Gaussians(NamedTuple):
     """Normal distributions with any number of leading dimensions."""
 
-    mean: Tensor
-    """(..., d)"""
-    matrix: Tensor
-    """(..., d, d), with matrix @ matrix.T the inverse covariance."""
-    log_det: Tensor
-    """Log-determinants (...) of the covariances."""
+    mean: Tensor  # (..., d)
+    matrix: Tensor  # (..., d, d), with matrix @ matrix.T the inverse covariance
+    log_det: Tensor  # log-determinants (...) of the covariances
 
     def log_prob(self, X: Tensor) -> Tensor:
         """Return the log-density (m, r) of points (m, d) under r Gaussians, in float64."""

@@ -18,23 +18,17 @@ from genlabel._splits import Fold, training_rows
 from genlabel.densities.base import MAX_CHUNK_VALUES, ClassDensity
 from genlabel.densities.power_transform import PowerTransform, split_transform
 
-MIN_CLASS_ROWS = 20
-"""Rows of each class among the first rows of a stratified order, if the class has them."""
+MIN_CLASS_ROWS = 20  # rows of each class among the first rows of a stratified order, if the class has them
 
 
 class CrossValSample(NamedTuple):
     """Weighted points with their classes, and the folds of a cross-validation."""
 
-    X: Tensor
-    """(n, d)"""
-    classes: Tensor
-    """Class indices (n,)."""
-    weight: Tensor
-    """(n,)"""
-    train: Tensor
-    """Masks (f, n) of the training rows of each fold; each fold has at least one row of each class."""
-    valid: Sequence[Tensor]
-    """Indices of the validation rows of each fold."""
+    X: Tensor  # (n, d)
+    classes: Tensor  # class indices (n,)
+    weight: Tensor  # (n,)
+    train: Tensor  # masks (f, n) of the training rows of each fold; each fold has at least one row of each class
+    valid: Sequence[Tensor]  # indices of the validation rows of each fold
 
     @classmethod
     def of_rows(

@@ -30,8 +30,7 @@ from genlabel.densities.covariance import (
 )
 from genlabel.densities.cross_validation import CrossValSample
 
-MIN_RELATIVE_VARIANCE = 1e-12
-"""Variance of a principal axis, relative to the largest, below which it is dropped."""
+MIN_RELATIVE_VARIANCE = 1e-12  # variance of a principal axis, relative to the largest, below which it is dropped
 
 
 @DENSITIES.register("discriminant")
@@ -83,9 +82,8 @@ class DiscriminantDensity(ClassDensity):
         if self._is_low_rank(*X.shape):
             sample = CenteredSample.of(X, index, weight)
             axes = sample.axes(self.pooling)
-            axes = (
-                [PrincipalAxes(one.vectors[:0].clone(), one.variance) for one in axes] if self.shrinkage == 1 else axes
-            )
+            if self.shrinkage == 1:
+                axes = [PrincipalAxes(one.vectors[:0].clone(), one.variance) for one in axes]
             gaussians = LowRankGaussians(sample.mean, axes, self.shrinkage, self.reg)
             degenerate = any(gaussians.is_degenerate(one) for one in axes)
             self.gaussians_, spread, singular = gaussians, sample.has_spread, [degenerate] * len(self.classes_)
@@ -150,7 +148,16 @@ class DiscriminantDensity(ClassDensity):
         if not low_rank:
             return _held_out_full(sample, densities)
         log_prob = sample.empty_log_prob(len(densities))
-        log_prob[low_rank] = _held_out_low_rank(sample, [densities[m] for m in low_rank])
+        for train, rows in zip(sample.train, sample.valid, strict=True):
+            centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
+            squares = _squared_distances(sample.X[rows], centered.mean)
+            for pooling in sorted({densities[m].pooling for m in low_rank}):
+                axes = centered.axes(pooling)
+                for c, projections in enumerate(_squared_projections(sample.X[rows], centered.mean, axes)):
+                    own = axes[c if len(axes) > 1 else 0]
+                    for m in (m for m in low_rank if densities[m].pooling == pooling):
+                        gaussians = LowRankGaussians(centered.mean, axes, densities[m].shrinkage, densities[m].reg)
+                        log_prob[m, rows, c] = gaussians.log_prob_from_squares(own, squares[:, c], projections)
         full = [m for m in range(len(densities)) if m not in low_rank]
         if full:
             log_prob[full] = _held_out_full(sample, [densities[m] for m in full])
@@ -177,30 +184,11 @@ def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensi
     return log_prob
 
 
-def _held_out_low_rank(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
-    """Return held-out log-densities (M, n, k) of densities with pooling 0 or 1 by the principal axes of the folds."""
-    log_prob = sample.empty_log_prob(len(densities))
-    for train, rows in zip(sample.train, sample.valid, strict=True):
-        centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
-        squares = _squared_distances(sample.X[rows], centered.mean)
-        for pooling in sorted({density.pooling for density in densities}):
-            axes = centered.axes(pooling)
-            for c, projections in enumerate(_squared_projections(sample.X[rows], centered.mean, axes)):
-                own = axes[c if len(axes) > 1 else 0]
-                for m, density in enumerate(densities):
-                    if density.pooling == pooling:
-                        gaussians = LowRankGaussians(centered.mean, axes, density.shrinkage, density.reg)
-                        log_prob[m, rows, c] = gaussians.log_prob_from_squares(own, squares[:, c], projections)
-    return log_prob
-
-
 class PrincipalAxes(NamedTuple):
     """Principal axes of a covariance of fewer points than features."""
 
-    vectors: Tensor
-    """(q, d), orthonormal rows."""
-    variance: Tensor
-    """(q,)"""
+    vectors: Tensor  # (q, d), orthonormal rows
+    variance: Tensor  # (q,)
 
     @classmethod
     def of(cls, centered: Tensor, share: Tensor) -> PrincipalAxes:
@@ -224,14 +212,10 @@ class PrincipalAxes(NamedTuple):
 class LowRankGaussians(NamedTuple):
     """One normal distribution for each class, of covariance (1 - s) A + delta I, with A given by principal axes."""
 
-    mean: Tensor
-    """(k, d)"""
-    axes: Sequence[PrincipalAxes]
-    """Axes of each class, or one for all classes."""
-    shrinkage: float
-    """Intensity s."""
-    reg: float
-    """Part of delta = s tr(A) / d + reg."""
+    mean: Tensor  # (k, d)
+    axes: Sequence[PrincipalAxes]  # axes of each class, or one for all classes
+    shrinkage: float  # intensity s
+    reg: float  # part of delta = s tr(A) / d + reg
 
     def log_prob(self, X: Tensor) -> Tensor:
         """Return the log-density (m, k) of points (m, d), in float64."""
@@ -279,16 +263,11 @@ class LowRankGaussians(NamedTuple):
 class CenteredSample(NamedTuple):
     """Points less the weighted means of their classes."""
 
-    mean: Tensor
-    """(k, d)"""
-    points: Tensor
-    """(n, d)"""
-    share: Tensor
-    """Weights (n,) that sum to 1 in each class."""
-    weight: Tensor
-    """Weights (n,) that sum to 1."""
-    classes: Tensor
-    """(n,)"""
+    mean: Tensor  # (k, d)
+    points: Tensor  # (n, d)
+    share: Tensor  # weights (n,) that sum to 1 in each class
+    weight: Tensor  # weights (n,) that sum to 1
+    classes: Tensor  # (n,)
 
     @classmethod
     def of(cls, X: Tensor, classes: Tensor, weight: Tensor) -> CenteredSample:

@@ -19,12 +19,9 @@ from genlabel._validation import check_count, ignore_overflow
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.cross_validation import stratified_order
 
-CHUNK_STEPS = 60_000
-"""Trees times points per chunk."""
-MIN_RELATIVE_VARIANCE = 1e-6
-"""Lower bound on the variance of a feature, relative to the largest."""
-MAX_MAGNITUDE = 1e30
-"""Bound on features: trees compare in single precision."""
+CHUNK_STEPS = 60_000  # trees times points per chunk
+MIN_RELATIVE_VARIANCE = 1e-6  # lower bound on the variance of a feature, relative to the largest
+MAX_MAGNITUDE = 1e30  # bound on features: trees compare in single precision
 
 
 @DENSITIES.register("forest")
@@ -122,12 +119,10 @@ class _TreeNodes(NamedTuple):
     """Nodes of one tree."""
 
     feature: NDArray[Any]
-    child: NDArray[Any]
-    """(nodes, 2)"""
+    child: NDArray[Any]  # (nodes, 2)
     threshold: NDArray[np.float32]
     rest: NDArray[np.float64]
-    leaf_classes: NDArray[Any]
-    """Number of classes with points in each leaf; 0 for inner nodes."""
+    leaf_classes: NDArray[Any]  # number of classes with points in each leaf; 0 for inner nodes
     which: NDArray[Any]
     more: NDArray[np.float64]
     depth: int
@@ -153,25 +148,16 @@ class _TreeNodes(NamedTuple):
 class Trees(NamedTuple):
     """Nodes of all trees, concatenated; a leaf is its own child."""
 
-    root: Tensor
-    """(trees,)"""
-    feature: Tensor
-    """(nodes,)"""
-    child: Tensor
-    """Left and right child of each node, (2 nodes,)."""
-    threshold: Tensor
-    """Points with a larger value of the feature go right, (nodes,)."""
-    rest: Tensor
-    """P(c | node) / pi_c of a class without points in the node, (nodes,)."""
-    first: Tensor
-    """Start of the entries of each leaf, (nodes + 1,); inner nodes have none."""
-    which: Tensor
-    """Classes with points in a leaf, leaf after leaf, (entries,)."""
-    more: Tensor
-    """Excess of P(c | node) / pi_c over `rest`, (entries,)."""
+    root: Tensor  # (trees,)
+    feature: Tensor  # (nodes,)
+    child: Tensor  # left and right child of each node, (2 nodes,)
+    threshold: Tensor  # points with a larger value of the feature go right, (nodes,)
+    rest: Tensor  # P(c | node) / pi_c of a class without points in the node, (nodes,)
+    first: Tensor  # start of the entries of each leaf, (nodes + 1,); inner nodes have none
+    which: Tensor  # classes with points in a leaf, leaf after leaf, (entries,)
+    more: Tensor  # excess of P(c | node) / pi_c over `rest`, (entries,)
     depth: int
-    widest: int
-    """Maximal number of classes in a leaf."""
+    widest: int  # maximal number of classes in a leaf
     k: int
 
     @classmethod

@@ -25,12 +25,10 @@ from genlabel.densities.covariance import (
     usable_covariance,
     whitening,
 )
-from genlabel.densities.per_class import ClassSample, class_samples
+from genlabel.densities.per_class import class_samples
 
-MIN_PAIR_FEATURES = 64
-"""Features above which log-densities of mixed points are computed from those of their parents."""
-MAX_DISTANCES = 1 << 24
-"""Pairwise distances that are stored for it."""
+MIN_PAIR_FEATURES = 64  # features above which log-densities of mixed points are computed from those of their parents
+MAX_DISTANCES = 1 << 24  # pairwise distances that are stored for it
 
 
 @DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
@@ -70,21 +68,20 @@ class GaussianDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_interval("reg", self.reg, 0.0, math.inf, "1e-4 is the usual choice")
-        self.whitenings_ = [self._whitening(sample) for sample in class_samples(self.classes_, X, index, weight)]
-
-    def _whitening(self, sample: ClassSample) -> Whitening:
-        mean, covariance = moments(sample.X, sample.weight, unbiased=False)
-        if self.shrinkage is None or not sample.has_spread:
-            covariance = usable_covariance(sample, covariance, "GaussianDensity")
-        else:
-            if isinstance(self.shrinkage, str):
-                check_choice("shrinkage", self.shrinkage, ["ledoit-wolf"], also="None or a number in [0, 1]")
-                intensity = ledoit_wolf(sample.X, sample.weight, mean, covariance)
+        self.whitenings_: list[Whitening] = []
+        for sample in class_samples(self.classes_, X, index, weight):
+            mean, covariance = moments(sample.X, sample.weight, unbiased=False)
+            if self.shrinkage is None or not sample.has_spread:
+                covariance = usable_covariance(sample, covariance, "GaussianDensity")
             else:
-                intensity = check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
-            covariance = shrink(covariance, intensity)
-        covariance = covariance + self.reg * torch.eye(len(mean), dtype=mean.dtype)
-        return whitening(sample, mean, covariance, "GaussianDensity")
+                if isinstance(self.shrinkage, str):
+                    check_choice("shrinkage", self.shrinkage, ["ledoit-wolf"], also="None or a number in [0, 1]")
+                    intensity = ledoit_wolf(sample.X, sample.weight, mean, covariance)
+                else:
+                    intensity = check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
+                covariance = shrink(covariance, intensity)
+            covariance = covariance + self.reg * torch.eye(len(mean), dtype=mean.dtype)
+            self.whitenings_.append(whitening(sample, mean, covariance, "GaussianDensity"))
 
     @property
     def means_(self) -> NDArray[np.float64]:
@@ -131,14 +128,10 @@ class GaussianDensity(ClassDensity):
 class _PairDistances(NamedTuple):
     """Squared distances between whitened points, for log-densities of mixed points."""
 
-    points: Tensor
-    """(n, d)"""
-    to_mean: Tensor
-    """Distances of the points to the mean of each class, (k, n)."""
-    between: Tensor
-    """Distances between pairs of points, (k, n, n)."""
-    constant: Tensor
-    """log det Sigma + d log 2 pi, (k,)."""
+    points: Tensor  # (n, d)
+    to_mean: Tensor  # distances of the points to the mean of each class, (k, n)
+    between: Tensor  # distances between pairs of points, (k, n, n)
+    constant: Tensor  # log det Sigma + d log 2 pi, (k,)
 
     @classmethod
     def of(cls, X: Tensor, whitenings: list[Whitening]) -> _PairDistances:

@@ -33,10 +33,8 @@ from genlabel.densities.per_class import ClassSample, PerClassDensity, class_sam
 CHUNK_KERNELS, GPU_CHUNK_KERNELS = 1 << 19, 1 << 26
 """Kernels per chunk: on a CPU few enough for the cache, on a GPU enough to keep it busy."""
 LOG2_E = math.log2(math.e)
-MAX_SINGLE_ERROR = 1e-3
-"""Error of an exponent in single precision above which a class is always evaluated in float64."""
-MAX_BANDWIDTH_ROWS = 2000
-"""Points of a class on which bandwidths are compared by likelihood."""
+MAX_SINGLE_ERROR = 1e-3  # error of an exponent in single precision above which a class is always evaluated in float64
+MAX_BANDWIDTH_ROWS = 2000  # points of a class on which bandwidths are compared by likelihood
 
 
 class KernelModel(NamedTuple):
@@ -45,22 +43,14 @@ class KernelModel(NamedTuple):
     Coordinates are whitened and scaled so that 2^(-|a - b|^2 / 2) is the value of a kernel.
     """
 
-    h: float
-    """Bandwidth."""
-    center: Tensor
-    """(d,)"""
-    matrix: Tensor
-    """(d, d) with a = (x - center) @ matrix, or the diagonal (d,)."""
-    points: Tensor
-    """(n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]."""
-    weight: Tensor
-    """(n,), of sum 1."""
-    log_norm: float
-    """Logarithm of the height of a kernel."""
-    single: bool
-    """True if queries in float32 are evaluated in float32."""
-    left_out: NDArray[np.float64] | None
-    """Points (n, d) that exclude their own kernel; None for leave_one_out=False."""
+    h: float  # bandwidth
+    center: Tensor  # (d,)
+    matrix: Tensor  # (d, d) with a = (x - center) @ matrix, or the diagonal (d,)
+    points: Tensor  # (n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]
+    weight: Tensor  # (n,), of sum 1
+    log_norm: float  # logarithm of the height of a kernel
+    single: bool  # true if queries in float32 are evaluated in float32
+    left_out: NDArray[np.float64] | None  # points (n, d) that exclude their own kernel; None for leave_one_out=False
 
     @classmethod
     def of(cls, sample: ClassSample, white: Whitening, h: float, leave_one_out: bool) -> KernelModel:
@@ -91,16 +81,16 @@ class KernelModel(NamedTuple):
         for rows in chunks(len(x), size):
             out = None if buffer is None else buffer[: rows.stop - rows.start]
             exponents = torch.mm(queries[rows], points.T, out=out)
-            total[rows] = _log2_sum(exponents) if own is None else self._log2_sum_of_others(exponents, own[rows])
+            if own is None:
+                total[rows] = _log2_sum(exponents)
+                continue
+            left_out = (own[rows] >= 0).nonzero()[:, 0]  # queries whose own kernel is left out
+            kernels = own[rows][left_out]
+            exponents[left_out, kernels] = -math.inf
+            rest = torch.zeros_like(exponents[:, 0])
+            rest[left_out] = torch.log2(1.0 - self.weight.to(exponents)[kernels])
+            total[rows] = torch.where(rest.isinf(), rest, _log2_sum(exponents) - rest)
         return total / LOG2_E + self.log_norm
-
-    def _log2_sum_of_others(self, exponents: Tensor, own: Tensor) -> Tensor:
-        """Return log2 of the sum of 2^exponents of each row without the kernel of the row itself, if it has one."""
-        rows = (own >= 0).nonzero()[:, 0]
-        exponents[rows, own[rows]] = -math.inf
-        rest = torch.zeros_like(exponents[:, 0])
-        rest[rows] = torch.log2(1.0 - self.weight.to(exponents)[own[rows]])
-        return torch.where(rest.isinf(), rest, _log2_sum(exponents) - rest)
 
 
 @DENSITIES.register("kernel")
@@ -159,8 +149,20 @@ class KernelDensity(PerClassDensity):
         self.random_state = random_state
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
-        white = self._whitening(sample)
-        return KernelModel.of(self._subsample(sample), white, self._bandwidth(sample, white), self.leave_one_out)
+        white, d, n = self._whitening(sample), sample.X.shape[1], effective_size(sample.weight)
+        if isinstance(self.bandwidth, str):
+            known = ["scott", "silverman", "likelihood"]
+            check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
+            h = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
+        else:
+            h = self._check_bandwidth()
+        if self.bandwidth == "likelihood" and len(sample.X) > 1:
+            rows = slice(None, None, -(-len(sample.X) // MAX_BANDWIDTH_ROWS))
+            weight = sample.weight[rows] / sample.weight[rows].sum()
+            grid = [h * 2.0 ** (1 - step / 2) for step in range(13)]  # from twice the rule down to a 32nd of it
+            models = (KernelModel.of(sample, white, one, leave_one_out=True) for one in grid)
+            h = grid[int(np.argmax([float(weight @ model.log_prob(sample.X[rows])) for model in models]))]
+        return KernelModel.of(self._subsample(sample), white, h, self.leave_one_out)
 
     def _whitening(self, sample: ClassSample) -> Whitening:
         """Return the whitening of the kernels of a class, at bandwidth 1."""
@@ -182,22 +184,6 @@ class KernelDensity(PerClassDensity):
         rows = torch.from_numpy(np.sort(as_rng(self.random_state).permutation(n)[: self.max_points]))
         return replace(sample, X=sample.X[rows], weight=sample.weight[rows])
 
-    def _bandwidth(self, sample: ClassSample, white: Whitening) -> float:
-        if not isinstance(self.bandwidth, str):
-            return self._check_bandwidth()
-        known = ["scott", "silverman", "likelihood"]
-        check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
-        d = sample.X.shape[1]
-        n = effective_size(sample.weight)
-        rule = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
-        if self.bandwidth != "likelihood" or len(sample.X) < 2:
-            return rule
-        rows = slice(None, None, -(-len(sample.X) // MAX_BANDWIDTH_ROWS))
-        weight = sample.weight[rows] / sample.weight[rows].sum()
-        grid = [rule * 2.0 ** (1 - step / 2) for step in range(13)]  # from twice the rule down to a 32nd of it
-        models = (KernelModel.of(sample, white, h, leave_one_out=True) for h in grid)
-        return grid[int(np.argmax([float(weight @ model.log_prob(sample.X[rows])) for model in models]))]
-
     def _check_bandwidth(self) -> float:
         return check_positive("bandwidth", self.bandwidth, "or choose 'scott', 'silverman' or 'likelihood'")
 
@@ -211,30 +197,23 @@ class KernelDensity(PerClassDensity):
     def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[KernelDensity]) -> Tensor:
         """Return held-out log-densities (M, n, k); all bandwidths of a fold share the distances."""
         bandwidths = [density._check_bandwidth() for density in densities]
-        log_prob = sample.empty_log_prob(len(densities))
+        log_prob, d = sample.empty_log_prob(len(densities)), sample.X.shape[1]
         for train, rows in zip(sample.train, sample.valid, strict=True):
             parts = class_samples(np.arange(sample.k), sample.X[train], sample.classes[train], sample.weight[train])
             for c, part in enumerate(parts):
-                white = self._whitening(part)
-                log_prob[:, rows, c] = _log_prob_of_bandwidths(sample.X[rows], self._subsample(part), white, bandwidths)
+                white, part = self._whitening(part), self._subsample(part)
+                share = part.weight / part.weight.sum()
+                a, b = (whiten(points, white.center, white.matrix) for points in (sample.X[rows], part.X))
+                for chunk in chunks(len(rows), max(1, CHUNK_KERNELS // len(b))):
+                    distance = torch.addmm((b * b).sum(1), a[chunk], b.T, alpha=-2.0)
+                    nearest = distance.amin(1, keepdim=True)
+                    distance -= nearest
+                    nearest = (nearest[:, 0] + (a[chunk] ** 2).sum(1)).clamp_min(0)
+                    for m, h in enumerate(bandwidths):
+                        sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
+                        log_prob[m, rows[chunk], c] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
+                log_prob[:, rows, c] -= 0.5 * (white.log_det + d * math.log(2.0 * math.pi))
         return log_prob
-
-
-def _log_prob_of_bandwidths(X: Tensor, sample: ClassSample, white: Whitening, bandwidths: Sequence[float]) -> Tensor:
-    """Return log-densities (number of bandwidths, m) of points (m, d) in float64, from shared distances."""
-    share = sample.weight / sample.weight.sum()
-    d = X.shape[1]
-    a, b = (whiten(points, white.center, white.matrix) for points in (X, sample.X))
-    log_prob = X.new_empty(len(bandwidths), len(X))
-    for rows in chunks(len(X), max(1, CHUNK_KERNELS // len(b))):
-        distance = torch.addmm((b * b).sum(1), a[rows], b.T, alpha=-2.0)
-        nearest = distance.amin(1, keepdim=True)
-        distance -= nearest
-        nearest = (nearest[:, 0] + (a[rows] ** 2).sum(1)).clamp_min(0)
-        for m, h in enumerate(bandwidths):
-            sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
-            log_prob[m, rows] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
-    return log_prob - 0.5 * (white.log_det + d * math.log(2.0 * math.pi))
 
 
 def _log2_sum(exponents: Tensor) -> Tensor:

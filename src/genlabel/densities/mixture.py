@@ -23,14 +23,11 @@ from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Groups, group_by_class, to_gaussians
 from genlabel.densities.cross_validation import CrossValSample
 
-MIN_SCALE = 1e-100
-"""Lower bound on the scale of a feature, whose square would otherwise vanish."""
-EM_TOLERANCE = 3e-3
-"""Gain of the mean log-likelihood below which a mixture has converged."""
+MIN_SCALE = 1e-100  # lower bound on the scale of a feature, whose square would otherwise vanish
+EM_TOLERANCE = 3e-3  # gain of the mean log-likelihood below which a mixture has converged
 MIN_POINTS_PER_COMPONENT = 8
 KMEANS_STEPS = 5
-CHUNK_RESPONSIBILITIES = 1 << 16
-"""Responsibilities per chunk: few enough for the cache."""
+CHUNK_RESPONSIBILITIES = 1 << 16  # responsibilities per chunk: few enough for the cache
 
 
 @DENSITIES.register("mixture")
@@ -118,7 +115,13 @@ class MixtureDensity(ClassDensity):
         draws = as_rng(self.random_state).random(max(sizes))
         reg = torch.full_like(sample.X[0], self.reg)
         log_prob = sample.empty_log_prob(len(densities))
-        for classes in _classes_of_similar_size(sample.classes):
+        counts, batches = torch.bincount(sample.classes), list[list[int]]()
+        for c in counts.argsort().tolist():  # in batches that differ at most twofold in size: they are padded
+            if not batches or counts[c] > 2 * counts[batches[-1][0]]:
+                batches.append([])
+            batches[-1].append(c)
+        for batch in batches:
+            classes = torch.tensor(sorted(batch))
             points = sample.of_classes(classes)
             for part in points.split_folds(len(points.X) * max(len(sizes) * max(sizes), points.X.shape[1])):
                 groups = group_by_class(part.X, part.classes, part.training_weight)
@@ -148,26 +151,12 @@ class MixtureDensity(ClassDensity):
         return (self.mixtures_.covariance * square).numpy()
 
 
-def _classes_of_similar_size(classes: Tensor) -> list[Tensor]:
-    """Return groups of classes that differ at most twofold in size, since groups are padded to the largest."""
-    counts = torch.bincount(classes)
-    groups: list[list[int]] = []
-    for c in counts.argsort().tolist():
-        if not groups or counts[c] > 2 * counts[groups[-1][0]]:
-            groups.append([])
-        groups[-1].append(c)
-    return [torch.tensor(sorted(group)) for group in groups]
-
-
 class Mixtures(NamedTuple):
     """Gaussian mixtures with any number of leading dimensions, padded with components of weight 0."""
 
-    log_weight: Tensor
-    """(..., q)"""
-    mean: Tensor
-    """(..., q, d)"""
-    covariance: Tensor
-    """(..., d, d) if tied, else variances (..., q, d)."""
+    log_weight: Tensor  # (..., q)
+    mean: Tensor  # (..., q, d)
+    covariance: Tensor  # (..., d, d) if tied, else variances (..., q, d)
     tied: bool
 
     def select(self, *index: int | slice) -> Mixtures:
@@ -192,33 +181,25 @@ class Mixtures(NamedTuple):
             inverse, penalty = 1.0 / covariance, reg[..., None, :] if reg.dim() > 1 else reg
             norm = covariance.log().sum(-1) + (inverse * (mean**2 + penalty)).sum(-1) + d * LOG_2_PI
             return Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
-        precision, log_det = _inverse(covariance)
+        root, info = torch.linalg.cholesky_ex(covariance)
+        if bool((info > 0).any()):  # singular covariances are regularized
+            gaussians, _ = to_gaussians(torch.zeros_like(covariance[..., 0]), covariance)
+            precision, log_det = gaussians.matrix @ gaussians.matrix.mT, gaussians.log_det
+        else:
+            precision, log_det = torch.cholesky_inverse(root), 2.0 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         linear = mean @ precision
         penalty = (precision.diagonal(dim1=-2, dim2=-1) * reg).sum(-1)
         norm = (log_det + penalty)[..., None] + (linear * mean).sum(-1) + d * LOG_2_PI
         return Terms(linear, log_weight - 0.5 * norm, None, precision)
 
 
-def _inverse(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return inverses (..., d, d) and log-determinants (...) of covariances; singular ones are regularized."""
-    root, info = torch.linalg.cholesky_ex(covariance)
-    if bool((info > 0).any()):
-        gaussians, _ = to_gaussians(torch.zeros_like(covariance[..., 0]), covariance)
-        return gaussians.matrix @ gaussians.matrix.mT, gaussians.log_det
-    return torch.cholesky_inverse(root), 2.0 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-
 class Terms(NamedTuple):
     """Coefficients of log pi_j N(x; mu_j, Sigma_j) = linear_j x + square_j x^2 + constant_j - x' precision x / 2."""
 
-    linear: Tensor
-    """(..., q, d)"""
-    constant: Tensor
-    """(..., q)"""
-    square: Tensor | None
-    """(..., q, d); None if tied."""
-    precision: Tensor | None
-    """Inverse of the shared covariance, (..., d, d); None unless tied."""
+    linear: Tensor  # (..., q, d)
+    constant: Tensor  # (..., q)
+    square: Tensor | None  # (..., q, d); None if tied
+    precision: Tensor | None  # inverse of the shared covariance, (..., d, d); None unless tied
 
     def log_prob(self, X: Tensor) -> Tensor:
         """Return the log-density of the rows of `X` (m, d) under r mixtures, (m, r), in the precision of `X`."""
@@ -256,12 +237,16 @@ def fit_mixtures(
         likelihoods: list[Tensor] = []
         last = mixtures.log_weight.new_full(mixtures.log_weight.shape[:-1], -torch.inf)
         for _ in range(max_iter):
-            likelihood, updated = _em_step(data, mixtures)
+            terms = mixtures.terms(data.reg)
+            sums = _e_step(data, terms)
+            likelihood = sums.likelihood
+            if terms.precision is not None:
+                likelihood = likelihood - 0.5 * (terms.precision * data.second).sum((-1, -2))
             likelihoods.append(likelihood)
             converged = likelihood - last < EM_TOLERANCE
             if bool(converged.all()):
                 break
-            mixtures, last = mixtures.where(converged, updated), likelihood
+            mixtures, last = mixtures.where(converged, _m_step(data, sums)), likelihood
         fitted.append(mixtures)
         traces.append(likelihoods)
     if trace is not None:
@@ -278,18 +263,12 @@ def fit_mixtures(
 class _GroupData(NamedTuple):
     """Points of the classes with everything that stays the same in all EM steps."""
 
-    points: Tensor
-    """(k, n, d)"""
-    squares: Tensor
-    """Squared points (k, n, d) for diagonal covariances, else (k, n, 0)."""
-    share: Tensor
-    """Weights (k, g, n) that sum to 1 in each group."""
-    second: Tensor
-    """Second moments about zero (k, g, d, d) for tied covariances, else (k, g, 0, 0)."""
-    variance: Tensor
-    """Variances of the features with `reg`, (k, g, d)."""
-    reg: Tensor
-    """(d,)"""
+    points: Tensor  # (k, n, d)
+    squares: Tensor  # squared points (k, n, d) for diagonal covariances, else (k, n, 0)
+    share: Tensor  # weights (k, g, n) that sum to 1 in each group
+    second: Tensor  # second moments about zero (k, g, d, d) for tied covariances, else (k, g, 0, 0)
+    variance: Tensor  # variances of the features with `reg`, (k, g, d)
+    reg: Tensor  # (d,)
 
     @classmethod
     def of(cls, groups: Groups, reg: Tensor, tied: bool) -> _GroupData:
@@ -336,27 +315,13 @@ def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:
     return _m_step(data, _e_step(data, nearest_terms(mean), hard=True))
 
 
-def _em_step(data: _GroupData, mixtures: Mixtures) -> tuple[Tensor, Mixtures]:
-    """Return the mean log-likelihood of each mixture, (k, g), and the mixtures after one step of EM."""
-    terms = mixtures.terms(data.reg)
-    sums = _e_step(data, terms)
-    likelihood = sums.likelihood
-    if terms.precision is not None:
-        likelihood = likelihood - 0.5 * (terms.precision * data.second).sum((-1, -2))
-    return likelihood, _m_step(data, sums)
-
-
 class _Sums(NamedTuple):
     """Sums over responsibilities of q components in each group."""
 
-    weight: Tensor
-    """(k, g, q)"""
-    first: Tensor
-    """Sums of the points, (k, g, q, d)."""
-    second: Tensor
-    """Sums of the squared points, (k, g, q, d) or (k, g, q, 0)."""
-    likelihood: Tensor
-    """Mean of log sum_j exp, (k, g)."""
+    weight: Tensor  # (k, g, q)
+    first: Tensor  # sums of the points, (k, g, q, d)
+    second: Tensor  # sums of the squared points, (k, g, q, d) or (k, g, q, 0)
+    likelihood: Tensor  # mean of log sum_j exp, (k, g)
 
 
 def _e_step(data: _GroupData, terms: Terms, hard: bool = False) -> _Sums:

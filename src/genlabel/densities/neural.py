@@ -21,10 +21,8 @@ from genlabel._validation import check_count, check_interval, check_positive, su
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gaussian import GaussianDensity
 
-MIN_CLASS_POINTS = 20
-"""Distinct points of a class below which a Gaussian replaces the network."""
-MAX_LAYER_VALUES, GPU_MAX_LAYER_VALUES = 1 << 18, 1 << 24
-"""Values of the largest layer for the rows of one chunk."""
+MIN_CLASS_POINTS = 20  # distinct points of a class below which a Gaussian replaces the network
+MAX_LAYER_VALUES, GPU_MAX_LAYER_VALUES = 1 << 18, 1 << 24  # values of the largest layer for the rows of one chunk
 MAX_GRADIENT_NORM = 10.0
 
 PointLoss = Callable[[Tensor, Tensor, np.random.Generator], Tensor]
@@ -34,12 +32,9 @@ PointLoss = Callable[[Tensor, Tensor, np.random.Generator], Tensor]
 class TrainingPoints(NamedTuple):
     """Training data of a network, in float32 on its device."""
 
-    x: Tensor
-    """Standardized points (n, d)."""
-    c: Tensor
-    """One-hot classes (n, k)."""
-    weight: Tensor
-    """Weights (n,) of mean 1."""
+    x: Tensor  # standardized points (n, d)
+    c: Tensor  # one-hot classes (n, k)
+    weight: Tensor  # weights (n,) of mean 1
 
     def select(self, rows: Tensor) -> TrainingPoints:
         """Return some of the rows."""
@@ -70,14 +65,10 @@ class TrainingSchedule(NamedTuple):
 
     epochs: int
     batch_size: int
-    learning_rate: float
-    """Initial rate of Adam; it follows a cosine to 0."""
-    validation_fraction: float
-    """Fraction of each class for validation."""
-    patience: int
-    """Epochs without improvement before training stops."""
-    jitter: float
-    """Standard deviation of the noise on the training points."""
+    learning_rate: float  # initial rate of Adam; it follows a cosine to 0
+    validation_fraction: float  # fraction of each class for validation
+    patience: int  # epochs without improvement before training stops
+    jitter: float  # standard deviation of the noise on the training points
 
 
 def train_until_plateau(
@@ -227,11 +218,22 @@ class NeuralDensity(ClassDensity):
         device, rng = named_device(self.device), as_rng(self.random_state)
         self.scaler_ = Standardization.fit(X, weight, keep_constant=True)
         x = self.scaler_(X)
-        self.class_inputs_ = self._order_classes(x, index)
-        self.gaussian_ = self._fit_small_classes(x, index, weight)
+        # Inputs are in the order of appearance, so that class names do not matter.
+        first = [int((index == c).nonzero()[0]) for c in range(len(self.classes_))]
+        small = np.array([len(torch.unique(x[index == c], dim=0)) < MIN_CLASS_POINTS for c in range(len(first))])
+        trained = [c for c in np.argsort(first).tolist() if not small[c]]
+        self.class_inputs_ = np.full(len(first), -1, dtype=np.int64)
+        self.class_inputs_[trained] = np.arange(len(trained))
+        for name in self.classes_[small].tolist():
+            reason = f"class {name!r} has fewer than {MIN_CLASS_POINTS} distinct points, too few for a"
+            warn((type(self), name), f"{reason} {type(self).__name__}; using a Gaussian", DensityWarning)
+        self.gaussian_ = None
+        if small.any():
+            with suppress_own_warnings():
+                self.gaussian_ = GaussianDensity("ledoit-wolf", reg=1e-2).fit(x, index.numpy(), weight)
         self.weights_: dict[str, Tensor] = {}
         self.losses_: list[float] = []
-        if (self.class_inputs_ >= 0).any():
+        if trained:
             network = self._new_network()
             initialize(network, rng, self.gain)
             with training_callback(self.verbose, type(self).__name__) as callback:
@@ -242,26 +244,6 @@ class NeuralDensity(ClassDensity):
                 points = TrainingPoints(*(part.to(device) for part in (x[mask].float(), classes, mass)))
                 self.losses_ = self._train(network.to(device), points, rng, callback)
             self.weights_ = {name: value.detach().cpu() for name, value in network.state_dict().items()}
-
-    def _order_classes(self, x: Tensor, index: Tensor) -> NDArray[np.int64]:
-        """Return the network input of each class, in order of appearance, so that class names do not matter."""
-        first = [int((index == c).nonzero()[0]) for c in range(len(self.classes_))]
-        small = [len(torch.unique(x[index == c], dim=0)) < MIN_CLASS_POINTS for c in range(len(first))]
-        trained = [c for c in np.argsort(first).tolist() if not small[c]]
-        inputs = np.full(len(first), -1, dtype=np.int64)
-        inputs[trained] = np.arange(len(trained))
-        return inputs
-
-    def _fit_small_classes(self, x: Tensor, index: Tensor, weight: Tensor) -> GaussianDensity | None:
-        """Return Gaussians for the classes that are too small for a network, with a warning; None if there are none."""
-        small = self.classes_[self.class_inputs_ < 0]
-        for name in small.tolist():
-            reason = f"class {name!r} has fewer than {MIN_CLASS_POINTS} distinct points, too few for a"
-            warn((type(self), name), f"{reason} {type(self).__name__}; using a Gaussian", DensityWarning)
-        if not len(small):
-            return None
-        with suppress_own_warnings():
-            return GaussianDensity("ledoit-wolf", reg=1e-2).fit(x, index.numpy(), weight)
 
     @final
     def _log_prob(self, X: Tensor) -> Tensor:

@@ -18,15 +18,11 @@ from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
 from genlabel.densities.posterior import Posterior, log_posterior
 
-MIN_RELATIVE_VARIANCE = 1e-6
-"""Lower bound on a variance, relative to the mean variance of all classes."""
+MIN_RELATIVE_VARIANCE = 1e-6  # lower bound on a variance, relative to the mean variance of all classes
 MIN_VARIANCE = 1e-12
-MAX_FEATURE = 1e17
-"""Bound on features, whose sum of squares would overflow in single precision."""
-TEMPERATURE_RATE = 0.05
-"""Change of the logarithm of a matched temperature per step and nat of entropy difference."""
-MEAN_LABEL_RATE = 0.01
-"""Weight of the newest batch in the mean labels."""
+MAX_FEATURE = 1e17  # bound on features, whose sum of squares would overflow in single precision
+TEMPERATURE_RATE = 0.05  # change of the logarithm of a matched temperature per step and nat of entropy difference
+MEAN_LABEL_RATE = 0.01  # weight of the newest batch in the mean labels
 MIN_RELATIVE_CLASSES = 0.5
 """Effective number of classes in the labels, relative to that of mixup, below which the labels have collapsed."""
 
@@ -149,14 +145,10 @@ class OnlineGaussianDensity(nn.Module):
         The features are those of the mixed batch, whose nearly clean rows count, or of clean rows, which all count.
         """
         if self.statistics == "near":
-            targets = self._targets_of_near_rows(targets, pairs)
+            lam, partner = (torch.as_tensor(value, device=targets.device) for value in (pairs.lam, pairs.partner))
+            itself, other = (rows[:, None].to(targets) for rows in (lam >= 1.0 - self.margin, lam <= self.margin))
+            targets = itself * targets + other * targets[partner]
         self.update(features, targets)
-
-    def _targets_of_near_rows(self, targets: Tensor, pairs: PartnerWeights) -> Tensor:
-        """Return the labels (n, k) of the parents that rows nearly equal; zeros for the other rows."""
-        lam, partner = (torch.as_tensor(value, device=targets.device) for value in (pairs.lam, pairs.partner))
-        itself, other = (rows[:, None].to(targets) for rows in (lam >= 1.0 - self.margin, lam <= self.margin))
-        return itself * targets + other * targets[partner]
 
     def allocate(self, features: Tensor) -> None:
         """Allocate the buffers if the number of features was unknown; called before a step is compiled."""
@@ -183,32 +175,27 @@ class OnlineGaussianDensity(nn.Module):
         self.allocate(features)
         with torch.autocast(f.device.type, enabled=False):
             center = self.mean.double().mean(0)
-            mass, first, second = self._sums(f - center, weights.double() * counts)
+            g, d, diagonal = f - center, f.shape[1], self.covariance == "diagonal"
+            squares = g.square() if diagonal else g.square().sum(1, keepdim=True)
+            sums = (weights.double() * counts).mT @ torch.cat([torch.ones_like(g[:, :1]), g, squares], 1)
+            sums = all_reduce_sum(sums)
+            mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
             seen = mass > 0
             count = mass.clamp(min=MIN_VARIANCE)
             weight = torch.where(seen, self.beta * self.weight + (1.0 - self.beta), self.weight)
             rate = torch.where(seen, (1.0 - self.beta) / weight.clamp(min=MIN_VARIANCE), 0.0).double()
             change = first / count[:, None] + center - self.mean
             self.mean.add_(rate[:, None] * change)
-            variance = self._batch_variance(first, second, count, self.mean.double() - center)
+            # The mean square about the updated mean (arXiv Alg. 3), which is defined for a single row too.
+            shift = self.mean.double() - center
+            if diagonal:
+                variance = ((second - 2.0 * shift * first) / count[:, None] + shift.square()).clamp(min=0.0)
+            else:
+                about = (second[:, 0] - 2.0 * (shift * first).sum(1)) / count + shift.square().sum(1)
+                variance = (about / d).clamp(min=0.0)
             self.variance.add_(_expand_like(rate, variance) * (variance - self.variance))
             self.weight.copy_(weight)
             self.steps.add_(1.0)
-
-    def _sums(self, g: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return number, sum and sum of squares of the centered features of each class, over all ranks."""
-        squares = g.square() if self.covariance == "diagonal" else g.square().sum(1, keepdim=True)
-        sums = weights.mT @ torch.cat([torch.ones_like(g[:, :1]), g, squares], 1)
-        sums = all_reduce_sum(sums)
-        d = g.shape[1]
-        return sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
-
-    def _batch_variance(self, first: Tensor, second: Tensor, count: Tensor, shift: Tensor) -> Tensor:
-        """Return the mean square about the updated mean (arXiv Alg. 3), which is defined for a single row too."""
-        if self.covariance == "diagonal":
-            return ((second - 2.0 * shift * first) / count[:, None] + shift.square()).clamp(min=0.0)
-        about = (second[:, 0] - 2.0 * (shift * first).sum(1)) / count + shift.square().sum(1)
-        return (about / first.shape[1]).clamp(min=0.0)
 
     @torch.no_grad()
     def log_prob(self, features: Tensor) -> Tensor:
@@ -225,7 +212,14 @@ class OnlineGaussianDensity(nn.Module):
             # A class of one point has variance 0.
             variance = torch.maximum(self.variance, MIN_RELATIVE_VARIANCE * typical + MIN_VARIANCE)
             precision = 1.0 / variance
-            logs = -0.5 * (self._distances(x, mu, precision) + self._log_det(precision) + d * LOG_2_PI)
+            if self.covariance == "diagonal":
+                constant = (mu.square() * precision).sum(1)
+                distances = (x.square() @ precision.mT - 2.0 * x @ (mu * precision).mT + constant).clamp(min=0.0)
+                log_det = -precision.log().sum(1)
+            else:
+                squares = x.square().sum(1, keepdim=True) - 2.0 * x @ mu.mT + mu.square().sum(1)
+                distances, log_det = squares.clamp(min=0.0) * precision, -d * precision.log()
+            logs = -0.5 * (distances + log_det + d * LOG_2_PI)
             return logs.masked_fill(self.weight == 0, -torch.inf)
 
     def _check(self, features: Tensor) -> None:
@@ -233,20 +227,6 @@ class OnlineGaussianDensity(nn.Module):
         d = features.shape[-1] if self.mean is None else self.mean.shape[1]
         if features.ndim != 2 or features.shape[1] != d:
             raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {d})")
-
-    def _distances(self, x: Tensor, mu: Tensor, precision: Tensor) -> Tensor:
-        """Return (x - mu_c)^T Sigma_c^-1 (x - mu_c), (m, k)."""
-        if self.covariance == "diagonal":
-            constant = (mu.square() * precision).sum(1)
-            return (x.square() @ precision.mT - 2.0 * x @ (mu * precision).mT + constant).clamp(min=0.0)
-        squares = x.square().sum(1, keepdim=True) - 2.0 * x @ mu.mT + mu.square().sum(1)
-        return squares.clamp(min=0.0) * precision
-
-    def _log_det(self, precision: Tensor) -> Tensor:
-        """Return the log-determinant of each covariance, (k,)."""
-        if self.covariance == "diagonal":
-            return -precision.log().sum(1)
-        return -self.mean.shape[1] * precision.log()
 
     @torch.no_grad()
     def posterior(self, features: Tensor, y_mix: Tensor, top_k: int | None = None) -> Posterior:

@@ -12,15 +12,13 @@ from torch import Tensor
 from genlabel._arrays import to_device
 from genlabel._validation import check_choice, check_count
 
-MAX_EXACT_TOTAL = 1e6
-"""Total log-density above which its rounding errors show in probabilities."""
+MAX_EXACT_TOTAL = 1e6  # total log-density above which its rounding errors show in probabilities
 
 
 class Posterior(NamedTuple):
     """Log-probabilities of the classes, and the rows for which the densities are undefined."""
 
-    log_proba: Tensor
-    """(..., k)"""
+    log_proba: Tensor  # (..., k)
     undefined: Tensor
     """Mask (..., 1), True where every density vanishes or one is not a number; log_proba is the prior there."""
 
@@ -48,7 +46,11 @@ def log_posterior(
         scores = scores.scatter(-1, worst, -torch.inf)
     if temperature is None:
         total = scores.logsumexp(-1, keepdim=True)
-        log_proba = _subtract_total(scores, total)
+        inexact = total.abs() > MAX_EXACT_TOTAL
+        if inexact.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(inexact.any()):
+            log_proba = scores - total if scores.requires_grad else scores.sub_(total)
+        else:
+            log_proba = torch.where(inexact, torch.log_softmax(scores, -1), scores - total)
     else:
         total = scores.amax(-1, keepdim=True)
         log_proba = torch.log_softmax(scores, -1)
@@ -56,14 +58,6 @@ def log_posterior(
     if undefined.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(undefined.any()):
         return Posterior(log_proba, undefined)
     return Posterior(torch.where(undefined, torch.log_softmax(prior, -1), log_proba), undefined)
-
-
-def _subtract_total(scores: Tensor, total: Tensor) -> Tensor:
-    """Return scores less their total; where rounding of a large total matters, by a stable log-softmax."""
-    inexact = total.abs() > MAX_EXACT_TOTAL
-    if inexact.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(inexact.any()):
-        return scores - total if scores.requires_grad else scores.sub_(total)
-    return torch.where(inexact, torch.log_softmax(scores, -1), scores - total)
 
 
 def log_priors(

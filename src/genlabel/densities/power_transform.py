@@ -12,25 +12,18 @@ from torch import Tensor
 from genlabel._arrays import as_rng, as_tensor, chunks, like, to_device
 from genlabel.densities.base import MAX_CHUNK_VALUES, ClassDensity
 
-MAX_TRANSFORMED = 8.0
-"""Bound on transformed values, in standard deviations."""
-MAX_POWER = 6.0
-"""Powers are searched in [-6, 6]."""
-POWER_TOLERANCE = 1e-8
-"""Distance of a power from 0 (or 2) below which the transform is the logarithm."""
-MAX_POWER_ROWS = 5_000
-"""Number of rows above which the powers are estimated on a subsample of this size."""
+MAX_TRANSFORMED = 8.0  # bound on transformed values, in standard deviations
+MAX_POWER = 6.0  # powers are searched in [-6, 6]
+POWER_TOLERANCE = 1e-8  # distance of a power from 0 (or 2) below which the transform is the logarithm
+MAX_POWER_ROWS = 5_000  # number of rows above which the powers are estimated on a subsample of this size
 
 
 class PowerTransform(NamedTuple):
     """Yeo-Johnson transform of each feature, followed by standardization."""
 
-    power: Tensor
-    """(d,)"""
-    center: Tensor
-    """(d,)"""
-    scale: Tensor
-    """(d,)"""
+    power: Tensor  # (d,)
+    center: Tensor  # (d,)
+    scale: Tensor  # (d,)
 
     @classmethod
     def fit(cls, X: Tensor, weight: Tensor) -> PowerTransform:
@@ -64,17 +57,16 @@ class PowerTransform(NamedTuple):
         The log-Jacobian of a clipped value is reduced by the clipped amount, so that the tails hold almost no mass.
         """
         transform = PowerTransform(*(to_device(part, X) for part in self))
-        parts = [transform._transform_chunk(X[rows]) for rows in _chunks(X)]
+        parts = []
+        for rows in _chunks(X):
+            logs = _SignedLogs.of(X[rows].double())
+            transformed = (logs.transform(transform.power) - transform.center) / transform.scale
+            clipped = transformed.clamp(-MAX_TRANSFORMED, MAX_TRANSFORMED)
+            slope = (transform.power - 1.0) * logs.sign * logs.log - transform.scale.log()
+            parts.append((clipped, (slope - (transformed - clipped).abs()).sum(1)))
         if len(parts) == 1:
             return parts[0]
         return torch.cat([points for points, _ in parts]), torch.cat([log_jacobian for _, log_jacobian in parts])
-
-    def _transform_chunk(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        logs = _SignedLogs.of(X.double())
-        transformed = (logs.transform(self.power) - self.center) / self.scale
-        clipped = transformed.clamp(-MAX_TRANSFORMED, MAX_TRANSFORMED)
-        slope = (self.power - 1.0) * logs.sign * logs.log - self.scale.log()
-        return clipped, (slope - (transformed - clipped).abs()).sum(1)
 
 
 class _SignedLogs(NamedTuple):

@@ -33,8 +33,7 @@ from genlabel.densities.stacking import (
 )
 from genlabel.metrics import accuracy, calibration_error, log_loss
 
-MAX_FIT_ROWS = 200_000
-"""Rows that members are fitted to: they have few parameters."""
+MAX_FIT_ROWS = 200_000  # rows that members are fitted to: they have few parameters
 MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS = 3_000, 12_000
 """Rows on which all candidates are evaluated, and on which those with a weight are weighted again."""
 MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS = 400_000, 150_000, 500
@@ -117,10 +116,8 @@ class WeightedDensities(ClassDensity):
         log_weight = to_device(self.log_weight_, X)
         x = self.scaler_(X).to(X)
         log_prob = [values.double() for values in log_prob_of_members(self.members_, x, self.transform_)]
-        posteriors = [
-            log_posterior(values, log_prior, temperature).log_proba
-            for values, temperature in zip(log_prob, self.temperature_, strict=True)
-        ]
+        tempered = zip(log_prob, self.temperature_, strict=True)
+        posteriors = [log_posterior(values, log_prior, temperature).log_proba for values, temperature in tempered]
         posterior = mix_posteriors(torch.stack(posteriors), log_weight.exp())
         evidence = torch.stack([(values + log_prior).logsumexp(1) for values in log_prob])
         total = (evidence + log_weight[:, None]).logsumexp(0) - self.scaler_.log_volume
@@ -211,9 +208,8 @@ class StackedDensity(ClassDensity):
         >>> len(StackedDensity().resolved_config()["candidates"])
         48
         """
-        rows = (
-            MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS, MAX_FIT_ROWS
-        )  # fmt: skip
+        search = (MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS)
+        rows = (*search, MAX_FIT_ROWS)
         return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MAX_MEMBERS}
 
     @property
@@ -262,16 +258,14 @@ class StackedDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
-        n, d = X.shape
+        (n, d), classes = X.shape, index.numpy()
         candidates = named_candidates(self.candidates)
         if isinstance(self.candidates, str):
             candidates = affordable_candidates(candidates, n, d)
-        folds = make_folds(
-            self.cv, index.numpy(), self.random_state, round_robin_folds, classes=self.classes_, X=X.numpy()
-        )
+        folds = make_folds(self.cv, classes, self.random_state, round_robin_folds, classes=self.classes_, X=X.numpy())
         if n > MAX_FIT_ROWS:
             warn("rows", f"StackedDensity: {n} rows; its members are fitted to {MAX_FIT_ROWS} of them", DensityWarning)
-        labels = self.classes_[index.numpy()]
+        labels = self.classes_[classes]
         with suppress_own_warnings():
             self._search(candidates, Standardization.fit(X, weight, keep_constant=True)(X), index, weight, folds)
             # Without uniform weights the fit equals, to the last digit, that of `unfitted_stack` to the same points.
@@ -284,7 +278,7 @@ class StackedDensity(ClassDensity):
                 for low in range(len(folds)):
                     for high in range(low, len(folds)):
                         others = np.flatnonzero((self.fold_ != low) & (self.fold_ != high))
-                        rows = training_rows(others, index.numpy())
+                        rows = training_rows(others, classes)
                         self.pairs_[low, high] = self.unfitted_stack().fit(X[rows], labels[rows], weight[rows])
 
     def _log_prob(self, X: Tensor) -> Tensor:
@@ -295,12 +289,13 @@ class StackedDensity(ClassDensity):
     ) -> None:
         """Evaluate all candidates, on a subsample of many rows; those with a weight are evaluated on more rows."""
         (n, d), k = X.shape, len(self.classes_)
-        order = stratified_order(index.numpy())
+        order, log_prior = stratified_order(index.numpy()), torch.from_numpy(np.log(self.class_prior_))
         max_rows = max(MIN_SEARCH_ROWS, min(MAX_SEARCH_VALUES // d, MAX_SEARCH_SCORES // k))
         reports: dict[str, dict[str, Any]] = {}
         for bound in (min(MAX_SEARCH_ROWS, max_rows), MAX_WEIGHTING_ROWS):
             rows = np.sort(order[: max(bound, 2 * k)])  # at least a training row and a held-out row of each class
-            evaluation = self._evaluate(candidates, CrossValSample.of_rows(X, index, weight, folds, rows))
+            sample = CrossValSample.of_rows(X, index, weight, folds, rows)
+            evaluation = _Evaluation.of(candidates, sample, log_prior, self.method)
             reports |= {report["name"]: report for report in evaluation.reports()}
             candidates = evaluation.candidates
             if len(rows) == n or out_of_time():
@@ -314,11 +309,37 @@ class StackedDensity(ClassDensity):
         self.names_ = [list(candidates)[m] for m in selected]
         self.weights_ = self.choice_.weight[selected].numpy()
         self.temperatures_ = self.choice_.temperature[selected].numpy()
-        self.report_ = self._report(evaluation, list(reports.values()))
+        members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
+        self.report_ = {
+            "method": self.method,
+            "chosen": [
+                {"name": name, "weight": weight, "temperature": heat}
+                for name, weight, heat in sorted(members, key=lambda m: -m[1])
+            ],
+            **evaluation.scores(),
+            "candidates": list(reports.values()),
+            "folds": len(folds),
+            "rows": len(evaluation.sample.X),
+            "fitted_rows": min(n, MAX_FIT_ROWS),
+        }
 
-    def _evaluate(self, candidates: dict[str, ClassDensity], sample: CrossValSample) -> _Evaluation:
+
+class _Evaluation(NamedTuple):
+    """Held-out log-densities of candidates, and the temperatures and weights chosen by them."""
+
+    candidates: dict[str, ClassDensity]
+    sample: CrossValSample
+    log_prob: Tensor  # (M, n, k), less the largest of each row, in single precision: most of the memory of a search
+    log_prior: Tensor  # (k,)
+    choice: Stacking
+    fold_choices: list[Stacking]  # choices of each fold by the rows of the others
+    held_out: Tensor  # out-of-fold log-posterior of the stack, (n, k); NaN for a row without one
+
+    @classmethod
+    def of(
+        cls, candidates: dict[str, ClassDensity], sample: CrossValSample, log_prior: Tensor, method: str
+    ) -> _Evaluation:
         """Cross-validate the candidates, and weight them on all rows and on the rows outside of each fold."""
-        log_prior = torch.from_numpy(np.log(self.class_prior_))
         unfitted = [clone(density) for density in candidates.values()]
         log_prob = sample.X.new_empty(len(unfitted), len(sample.X), len(log_prior), dtype=torch.float32)
         log_proba = sample.X.new_empty(len(TEMPERATURES), len(unfitted), len(sample.X))
@@ -336,58 +357,30 @@ class StackedDensity(ClassDensity):
             log_prob, log_proba = log_prob[done], log_proba[:, done]
         mask = sample.out_of_fold
         min_weight = torch.tensor([density.min_stack_weight for density in candidates.values()])
-        choice = fit_stacking(log_proba[..., mask], sample.weight[mask], self.method, min_weight)
+        choice = fit_stacking(log_proba[..., mask], sample.weight[mask], method, min_weight)
         fold_choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
         for rows in sample.valid:
             others = mask.clone()
             others[rows] = False
-            fold_choices.append(
-                fit_stacking(log_proba[..., others], sample.weight[others], self.method, min_weight)
-                if bool(others.any())  # with a single fold there are no others
-                else choice
-            )
+            if bool(others.any()):
+                fold_choices.append(fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight))
+            else:  # a single fold
+                fold_choices.append(choice)
             held_out[rows] = fold_choices[-1].log_posterior(log_prob[:, rows], log_prior).double()
         held_out[~mask] = torch.nan
-        return _Evaluation(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)
-
-    def _report(self, evaluation: _Evaluation, candidates: list[dict[str, Any]]) -> dict[str, Any]:
-        members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
-        chosen = [{"name": name, "weight": weight, "temperature": heat} for name, weight, heat in members]
-        sample, mask = evaluation.sample, evaluation.sample.out_of_fold
-        log_proba, index, weight = evaluation.held_out[mask], sample.classes[mask], sample.weight[mask]
-        error = calibration_error(log_proba.numpy(), index.numpy(), weight.numpy())
-        return {
-            "method": self.method,
-            "chosen": sorted(chosen, key=lambda member: -member["weight"]),
-            **_scores(log_proba, index, weight),
-            "calibration_error": float(error),
-            "candidates": candidates,
-            "folds": len(self.fold_choices_),
-            "rows": len(sample.X),
-            "fitted_rows": min(len(self.held_out_), MAX_FIT_ROWS),
-        }
-
-
-class _Evaluation(NamedTuple):
-    """Held-out log-densities of candidates, and the temperatures and weights chosen by them."""
-
-    candidates: dict[str, ClassDensity]
-    sample: CrossValSample
-    log_prob: Tensor
-    """(M, n, k), less the largest of each row, in single precision: most of the memory of a search."""
-    log_prior: Tensor
-    """(k,)"""
-    choice: Stacking
-    fold_choices: list[Stacking]
-    """Choices of each fold by the rows of the others."""
-    held_out: Tensor
-    """Out-of-fold log-posterior of the stack, (n, k); NaN for a row without one."""
+        return cls(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)
 
     def selected_names(self) -> list[str]:
         """Return the names of the candidates with a weight in any of the choices."""
         weights = torch.stack([choice.weight for choice in (self.choice, *self.fold_choices)])
-        selected: list[str] = np.array(list(self.candidates))[weights.amax(0).numpy() > 0].tolist()
-        return selected
+        return [name for name, weight in zip(self.candidates, weights.amax(0), strict=True) if weight > 0]
+
+    def scores(self) -> dict[str, float]:
+        """Return the scores of the stack."""
+        mask = self.sample.out_of_fold
+        log_proba, index, weight = self.held_out[mask], self.sample.classes[mask], self.sample.weight[mask]
+        error = float(calibration_error(log_proba.numpy(), index.numpy(), weight.numpy()))
+        return {**_scores(log_proba, index, weight), "calibration_error": error}
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the scores of each candidate at its best temperature."""

@@ -12,18 +12,13 @@ from genlabel._arrays import chunks
 from genlabel.densities.base import MAX_CHUNK_VALUES, MIN_STACK_WEIGHT
 from genlabel.densities.posterior import log_posterior
 
-TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))
-"""Grid of temperatures: 1 to 64 in steps of sqrt 2."""
-MIN_LOG_PROBA = math.log(1e-15)
-"""Bound on log-probabilities in a log-loss, so that a single point does not decide."""
+TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))  # grid of temperatures: 1 to 64 in steps of sqrt 2
+MIN_LOG_PROBA = math.log(1e-15)  # bound on log-probabilities in a log-loss, so that a single point does not decide
 EM_ROUNDS = ((40, 1e-3), (60, 5e-3), (100, 0.0))
 """Steps of EM for the weights, and the share of the largest weight below which a candidate is then left out."""
-EM_EXPONENT = 1.8
-"""Exponent of each EM factor (over-relaxation): about half as many steps are needed."""
-MAX_MEMBERS = 6
-"""Members of a stack: more take longer and do not improve held-out log-loss."""
-MAX_LOG_RATIO = 60.0
-"""Bound on log-ratios of densities before exp."""
+EM_EXPONENT = 1.8  # exponent of each EM factor (over-relaxation): about half as many steps are needed
+MAX_MEMBERS = 6  # members of a stack: more take longer and do not improve held-out log-loss
+MAX_LOG_RATIO = 60.0  # bound on log-ratios of densities before exp
 
 
 class Stacking(NamedTuple):

@@ -17,14 +17,11 @@ from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.covariance import LOG_2_PI
 from genlabel.densities.neural import NeuralDensity, TrainingPoints, hidden_sizes, train_until_plateau
 
-MAX_LATENT = 8
-"""Upper bound on the default number of latent dimensions."""
-MAX_LOG_STD = 6.0
-"""Bound on the absolute log standard deviations of the encoder."""
+MAX_LATENT = 8  # upper bound on the default number of latent dimensions
+MAX_LOG_STD = 6.0  # bound on the absolute log standard deviations of the encoder
 INITIAL_NOISE = 0.1
 """sigma_c before training: from a larger one the first steps ignore z and the fit ends as a single Gaussian."""
-PRIOR_FRACTION = 0.25
-"""Fraction of the importance samples of a query that come from the prior."""
+PRIOR_FRACTION = 0.25  # fraction of the importance samples of a query that come from the prior
 
 
 @DENSITIES.register("vae")
@@ -150,7 +147,15 @@ class VAEDensity(NeuralDensity):
     def _class_log_prob(self, network: Any, x: Tensor, class_input: int) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)
         from_prior = int(PRIOR_FRACTION * check_count("n_samples", self.n_samples))
-        draws = [_lattice_draws(n, self._size, rng) for n in (from_prior, self.n_samples - from_prior)]
+        # Quasi-random normal draws: a randomly shifted lattice whose steps are the powers of 1 / phi with
+        # phi^(size + 1) = phi + 1 (the golden ratio for one dimension).
+        phi = 2.0
+        for _ in range(60):
+            phi = (1.0 + phi) ** (1.0 / (self._size + 1))
+        steps, draws = phi ** -np.arange(1.0, self._size + 1.0), []
+        for n in (from_prior, self.n_samples - from_prior):
+            uniform = (rng.random(self._size) + np.arange(n)[:, None] * steps) % 1.0
+            draws.append(torch.special.ndtri(torch.from_numpy(uniform.clip(1e-12, 1.0 - 1e-12))))
         eps = torch.cat(draws).to(x)[:, None]
         context = torch.eye(network.k, dtype=x.dtype, device=x.device)[class_input, None]
         return _bound(network, x, context, eps, from_prior)
@@ -210,31 +215,16 @@ def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0)
     """
     q: _Normal = network.encode(x, c)
     parts = [eps[:from_prior], q.mean + eps[from_prior:] * q.log_std.exp()]
-    weights = [_log_weight(network, x, c, z, q, from_prior / len(eps)) for z in parts if len(z)]
+    share, weights = from_prior / len(eps), []
+    for z in parts:
+        if len(z):
+            prior = -0.5 * (z**2 + LOG_2_PI).sum(-1)
+            proposal = q.log_prob(z) + math.log1p(-share)
+            if share:
+                proposal = torch.logaddexp(proposal, prior + math.log(share))
+            decoded: _Normal = network.decode(z, c)
+            weights.append(prior + decoded.log_prob(x) - proposal)
     return torch.logsumexp(torch.cat(weights), 0) - math.log(len(eps))
-
-
-def _log_weight(network: Any, x: Tensor, c: Tensor, z: Tensor, q: _Normal, share: float) -> Tensor:
-    """Return log p_c(x, z) / r_c(z | x), (S, n), for a proposal r that mixes the prior, of this share, and `q`."""
-    prior = -0.5 * (z**2 + LOG_2_PI).sum(-1)
-    proposal = q.log_prob(z) + math.log1p(-share)
-    if share:
-        proposal = torch.logaddexp(proposal, prior + math.log(share))
-    decoded: _Normal = network.decode(z, c)
-    return prior + decoded.log_prob(x) - proposal
-
-
-def _lattice_draws(n: int, size: int, rng: np.random.Generator) -> Tensor:
-    """Return quasi-random standard normal draws (n, size): a randomly shifted lattice.
-
-    Its steps are the powers of 1 / phi with phi^(size + 1) = phi + 1 (the golden ratio for one dimension).
-    """
-    phi = 2.0
-    for _ in range(60):
-        phi = (1.0 + phi) ** (1.0 / (size + 1))
-    steps = phi ** -np.arange(1.0, size + 1.0)
-    uniform = (rng.random(size) + np.arange(n)[:, None] * steps) % 1.0
-    return torch.special.ndtri(torch.from_numpy(uniform.clip(1e-12, 1.0 - 1e-12)))
 
 
 def _layers(n_in: int, hidden: tuple[int, ...], n_out: int) -> nn.Sequential:

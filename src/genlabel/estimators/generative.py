@@ -13,8 +13,8 @@ from sklearn.base import clone
 from genlabel._runtime import one_thread
 from genlabel._splits import make_folds, round_robin_folds
 from genlabel._validation import deduplicate_warnings, restore_on_error
+from genlabel.densities.candidates import named_density
 from genlabel.densities.posterior import log_posterior, log_priors
-from genlabel.densities.registry import named_density
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input

@@ -11,7 +11,7 @@ import numpy as np
 from genlabel._validation import check_choice, check_interval
 from genlabel.attacks import Attack
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
-from genlabel.densities.registry import named_densities
+from genlabel.densities.candidates import named_densities
 from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_mixers, with_networks
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
@@ -35,7 +35,7 @@ class GenLabelClassifier(NetworkClassifier):
     own setting. All networks of the search train together as one batched program.
 
     On about one dataset in five it does worse than plain training: few features with a boundary that no density has, or
-    many equal rows. See `density_.report_` and `pool_weights_`, and docs/label-models.md for the datasets where it
+    many equal rows. See `density_.report_` and `pool_weights_`, and docs/stacked-density.md for the datasets where it
     loses.
 
     Parameters

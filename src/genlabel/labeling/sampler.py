@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from genlabel._registry import SAMPLERS
 from genlabel._standardization import Standardization
-from genlabel.densities.registry import named_density
+from genlabel.densities.candidates import named_density
 from genlabel.labeling.generative import GenLabel
 from genlabel.mixing import Mixup, Sampler, Synthetic
 from genlabel.mixing.base import BatchInfo

@@ -61,7 +61,7 @@ def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
     """README's table, and the other figures of the start pages: tests/test_figures.py."""
     records = read_records(RECORDS, BENCHMARK)
     assert complete_datasets(records)[1] == []
-    text = (ROOT / "docs" / "label-models.md").read_text()
+    text = (ROOT / "docs" / "stacked-density.md").read_text()
     for other in ("vanilla", "mixup", *BASELINE_NAMES, "boosting", "stacked density"):
         found = wins(records, "default", other, "log_loss")
         assert found.better > found.worse, other
@@ -76,7 +76,7 @@ def test_the_page_says_how_often_it_is_lower_than_that_of_networks_for_tables(ot
     accuracy, loss = (dataset_means(records, score)[other].mean() for score in ("accuracy", "log_loss"))
     row = f"| {other} | {accuracy:.2f} | {loss:.4f} | {count_worse_than_prior(records)[other]} |"
     share = f"{100 * found.better / found.sets:.0f} / {100 * found.worse / found.sets:.0f}"
-    assert f"{row} {share} |" in (ROOT / "docs" / "label-models.md").read_text()
+    assert f"{row} {share} |" in (ROOT / "docs" / "stacked-density.md").read_text()
 
 
 def test_the_default_is_the_same_in_both_studies() -> None:
@@ -99,7 +99,7 @@ def test_the_page_prints_the_means_of_the_records() -> None:
     records = read_records(RECORDS, BENCHMARK)
     means = {metric: dataset_means(records, metric).mean() for metric in ("accuracy", "log_loss")}
     accidents = count_worse_than_prior(records)
-    text = (ROOT / "docs" / "label-models.md").read_text()
+    text = (ROOT / "docs" / "stacked-density.md").read_text()
     for method in means["accuracy"].index:
         row = f"| {method} | {means['accuracy'][method]:.2f} | {means['log_loss'][method]:.4f} | {accidents[method]} |"
         assert row in text, method
@@ -112,7 +112,7 @@ def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() 
     records = read_records(RECORDS, BENCHMARK)
     assert set(records["device"]) == {"cpu"}
     seconds = dataset_means(records, "seconds")
-    text = " ".join((ROOT / "docs" / "label-models.md").read_text().split())
+    text = " ".join((ROOT / "docs" / "stacked-density.md").read_text().split())
     for other in ("mixup", "catboost"):
         ratio = seconds["default"] / seconds[other]
         assert len(ratio) == 156
@@ -136,7 +136,7 @@ def test_the_documents_say_what_fifteen_splits_say() -> None:
     said = runpy.run_path(str(ROOT / "benchmarks" / "accidents.py"))["report"](
         json.loads((ROOT / "results" / "accidents.json").read_text())
     )
-    text = (ROOT / "docs" / "label-models.md").read_text()
+    text = (ROOT / "docs" / "stacked-density.md").read_text()
     assert "2340 fits a method" in said
     for line in said.splitlines()[1:5]:
         name, mean, count, share = re.findall(r"^  (.*?) +mean (\S+); accidents (\d+), (\S+ %)", line)[0]

@@ -19,35 +19,29 @@ from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan.generators import Generators, Latents
 from genlabel.densities.gan.inversion import NORMS, Bank, Inverter, train_encoder
 from genlabel.densities.gan.networks import ConvNetwork, Perceptron, Shape, StackedNetwork
-from genlabel.densities.gan.selection import (
-    MIN_ROWS_TO_SPLIT,
-    ClassRows,
-    ScoredGenerator,
-    score_generator,
-    select_generator,
-)
 from genlabel.densities.gan.training import (
     CRITIC,
     ENERGY,
     EVENNESS,
     INITIAL_NOISE,
     MAX_STANDARD_ERRORS,
+    MIN_ROWS_TO_SPLIT,
     SMOOTHNESS,
+    ClassRows,
     GANSchedule,
     GANSettings,
+    ScoredGenerator,
     StackNetworks,
     refine_curves,
+    score_generator,
+    select_generator,
     train_gans,
 )
 
-PENALTY = 0.05
-"""Default weight of the penalty of the critic, for features of variance 1."""
-CHANNELS = 16
-"""Channels of the first convolution of an image network."""
-CHARTS = 4
-"""Number of charts that is tried besides one."""
-BANK_POINTS = 2048
-"""Points of each manifold that are stored as starts of inversions."""
+PENALTY = 0.05  # default weight of the penalty of the critic, for features of variance 1
+CHANNELS = 16  # channels of the first convolution of an image network
+CHARTS = 4  # number of charts that is tried besides one
+BANK_POINTS = 2048  # points of each manifold that are stored as starts of inversions
 
 
 class CollapsedGeneratorError(RuntimeError):
@@ -232,14 +226,34 @@ class GANDensity(ClassDensity):
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check_parameters(X.shape[1])
         seeds = as_rng(self.random_state).integers(2**32, size=4)
-        self.scaler_ = self._fit_scaler(X, weight)
+        scaler = Standardization.fit(X, weight, keep_constant=True)
+        if self.shape is not None:  # one scale for all pixels
+            flat = Standardization.fit(X.reshape(-1, 1), keep_constant=True)
+            mean, scale = (part.expand(X.shape[1]).clone() for part in (flat.mean, flat.scale))
+            scaler = scaler._replace(mean=mean, scale=scale)
+        self.scaler_ = scaler
         points = self.scaler_(X)
         members = [index == c for c in range(len(self.classes_))]
         classes = [ClassRows.split(points[rows].float(), weight[rows], int(seeds[0])) for rows in members]
         with training_callback(self.verbose, "GANDensity") as callback:
             selected = self._select(classes, np.random.default_rng(seeds[1]), callback)
-        self._set_generators(selected, np.random.default_rng(seeds[2]))
-        self.scale_ = self._scale(classes)
+        self.coverage_ = np.array([one.coverage for one in selected])
+        self.penalty_ = np.array([one.settings.penalty for one in selected])
+        trained, rng = Generators.join([one.generators for one in selected]), np.random.default_rng(seeds[2])
+        if self.encoder == "regression":
+            schedule = self._schedule(self.steps // 4)
+            trained = train_encoder(self._reading_network(0, trained.latents.size), trained, schedule, rng)
+        self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
+        with torch.no_grad():
+            self.bank_ = Bank.draw(self.generators_, BANK_POINTS, rng)
+        if not isinstance(self.scale, str):
+            self.scale_ = check_positive("scale", self.scale, "1 is the value of the paper, or choose 'typical'")
+            return
+        check_choice("scale", self.scale, ["typical"], also="a number above 0")
+        self.scale_ = 1.0
+        held_out = [self.scaler_.inverse(rows.held_out.double()) for rows in classes]
+        typical = float(np.mean([-self.log_prob(own)[:, c].mean() for c, own in enumerate(held_out)]))
+        self.scale_ = typical if typical > 0 else 1.0
 
     def _check_parameters(self, d: int) -> None:
         check_choice("norm", self.norm, NORMS)
@@ -258,20 +272,9 @@ class GANDensity(ClassDensity):
                 "pad the images, or leave out shape for fully connected networks"
             )
 
-    def _fit_scaler(self, X: Tensor, weight: Tensor) -> Standardization:
-        scaler = Standardization.fit(X, weight, keep_constant=True)
-        if self.shape is None:
-            return scaler
-        flat = Standardization.fit(X.reshape(-1, 1), keep_constant=True)
-        return scaler._replace(mean=flat.mean.expand(X.shape[1]).clone(), scale=flat.scale.expand(X.shape[1]).clone())
-
     def _latents(self) -> Latents:
         dim = min((self.n_features_in_ + 1) // 2, 16) if self.latent_dim is None else self.latent_dim
         return Latents(dim, self.charts if self.charts is not None else 1 if self.shape is not None else CHARTS)
-
-    def _generator(self) -> StackedNetwork:
-        """Return a fully connected network, for images too: the Jacobian of convolutions is slow on a CPU."""
-        return Perceptron((self._latents().size, *self.hidden, self.n_features_in_))
 
     def _reading_network(self, extra_inputs: int, n_out: int) -> StackedNetwork:
         """Return a network of points: a critic or an encoder."""
@@ -286,7 +289,7 @@ class GANDensity(ClassDensity):
         scored: list[list[ScoredGenerator]] = [[] for _ in classes]
         missing = list(range(len(classes)))
         for attempt in range(self.retries + 1):
-            result = self._train(self._settings(attempt), [classes[c] for c in missing], rng, callback)
+            result = self._train(attempt, [classes[c] for c in missing], rng, callback)
             for c, generators in zip(missing, result, strict=True):
                 scored[c] += generators
             best = [select_generator(generators, self.min_coverage) for generators in scored]
@@ -317,30 +320,28 @@ class GANDensity(ClassDensity):
                 warn(("GANDensity blurred", c), message, DensityWarning)
         return best
 
-    def _settings(self, attempt: int) -> list[GANSettings]:
-        """Return the settings of an attempt: both numbers of charts; in retries also other penalties."""
-        charts = [1, self._latents().charts] if self.charts is None and self.shape is None else [self._latents().charts]
+    def _train(
+        self, attempt: int, classes: list[ClassRows], rng: np.random.Generator, callback: Callback | None
+    ) -> list[list[ScoredGenerator]]:
+        """Train a generator for each class and settings, all at once, and score them; retries try other penalties."""
+        latents, schedule = self._latents(), self._schedule(self.steps)
+        charts = [1, latents.charts] if self.charts is None and self.shape is None else [latents.charts]
         fixed = self.penalty if self.penalty is not None else PENALTY if attempt == 0 else None
         penalties = [PENALTY / 4, PENALTY * 4] if fixed is None else [fixed]
-        return [GANSettings(penalty, number) for penalty in penalties for number in charts]
-
-    def _train(
-        self, settings: list[GANSettings], classes: list[ClassRows], rng: np.random.Generator, callback: Callback | None
-    ) -> list[list[ScoredGenerator]]:
-        """Train a generator for each class and settings, all at once, and score them."""
-        schedule = self._schedule(self.steps)
+        settings = [GANSettings(penalty, number) for penalty in penalties for number in charts]
         epoch = max(1, sum(len(rows.train) for rows in classes) // (self.batch_size * len(classes)))
-        size = self._latents().size if self.encoder == "bigan" else 0
-        networks = StackNetworks(
-            self._generator(), self._reading_network(size, 1), self._reading_network(0, size) if size else None
-        )
+        size = latents.size if self.encoder == "bigan" else 0
+        # The generator is fully connected for images too: the Jacobian of convolutions is slow on a CPU.
+        generator = Perceptron((latents.size, *self.hidden, self.n_features_in_))
+        encoder = self._reading_network(0, size) if size else None
+        networks = StackNetworks(generator, self._reading_network(size, 1), encoder)
 
         def on_step(step: int) -> None:
             if callback is not None and step % epoch == 0:
                 callback.on_epoch_end(step // epoch, {})
 
-        stacks = [train_gans(networks, self._latents(), classes, settings, schedule, rng, on_step)]
-        if self._latents().dim == 1:
+        stacks = [train_gans(networks, latents, classes, settings, schedule, rng, on_step)]
+        if latents.dim == 1:
             stacks.insert(0, refine_curves(stacks[0], classes, schedule, rng))
         seed, t = int(rng.integers(2**32)), len(settings)
         return [
@@ -351,26 +352,6 @@ class GANDensity(ClassDensity):
             ]
             for c, rows in enumerate(classes)
         ]
-
-    def _set_generators(self, selected: list[ScoredGenerator], rng: np.random.Generator) -> None:
-        trained = Generators.join([one.generators for one in selected])
-        self.coverage_ = np.array([one.coverage for one in selected])
-        self.penalty_ = np.array([one.settings.penalty for one in selected])
-        if self.encoder == "regression":
-            schedule = self._schedule(self.steps // 4)
-            trained = train_encoder(self._reading_network(0, trained.latents.size), trained, schedule, rng)
-        self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
-        with torch.no_grad():
-            self.bank_ = Bank.draw(self.generators_, BANK_POINTS, rng)
-
-    def _scale(self, classes: list[ClassRows]) -> float:
-        if not isinstance(self.scale, str):
-            return check_positive("scale", self.scale, "1 is the value of the paper, or choose 'typical'")
-        check_choice("scale", self.scale, ["typical"], also="a number above 0")
-        self.scale_ = 1.0
-        rows = [self.scaler_.inverse(rows.held_out.double()) for rows in classes]
-        typical = float(np.mean([-self.log_prob(own)[:, c].mean() for c, own in enumerate(rows)]))
-        return typical if typical > 0 else 1.0
 
     @torch.no_grad()
     def _project(self, X: Tensor) -> Tensor:

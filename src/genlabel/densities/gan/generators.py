@@ -51,12 +51,9 @@ class Latents(NamedTuple):
 class Charts(NamedTuple):
     """Flat pieces of a stack of manifolds, and the fraction of the rows in each."""
 
-    shares: Tensor
-    """(s, charts)"""
-    centers: Tensor
-    """(s, charts, d)"""
-    axes: Tensor
-    """Half axes of each piece, (s, charts, dim, d)."""
+    shares: Tensor  # (s, charts)
+    centers: Tensor  # (s, charts, d)
+    axes: Tensor  # half axes of each piece, (s, charts, dim, d)
 
     @classmethod
     def fit(cls, rows: Tensor, weight: Tensor, latents: Latents, used: int, seed: int) -> Charts:
@@ -71,8 +68,15 @@ class Charts(NamedTuple):
         (dim, count), d = latents, rows.shape[1]
         charts = cls(torch.zeros(1, count), torch.zeros(1, count, d), torch.zeros(1, count, dim, d))
         for chart in range(len(distinct)):
+            piece = rows[labels == chart]
             charts.shares[0, chart] = weight[labels == chart].sum() / weight.sum()
-            charts.centers[0, chart], charts.axes[0, chart] = _principal_axes(rows[labels == chart], dim)
+            charts.centers[0, chart] = center = piece.mean(0)
+            _, sizes, directions = torch.linalg.svd(piece - center, full_matrices=False)
+            half_axes = directions * sizes[:, None] * (3**0.5 / len(piece) ** 0.5)  # of a uniform distribution
+            axes = charts.axes[0, chart]  # missing axes are 0
+            axes[: len(half_axes[:dim])] = half_axes[:dim]
+            sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
+            axes *= torch.where(sign == 0, 1.0, sign)
         return charts
 
     def __call__(self, w: Tensor) -> Tensor:
@@ -92,17 +96,6 @@ class Charts(NamedTuple):
         return Charts(*(part.to(like.device) for part in self))
 
 
-def _principal_axes(rows: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return center (d,) and half axes (dim, d) of rows; missing axes are 0."""
-    center = rows.mean(0)
-    _, sizes, directions = torch.linalg.svd(rows - center, full_matrices=False)
-    half_axes = directions * sizes[:, None] * (3**0.5 / len(rows) ** 0.5)  # of a uniform distribution
-    axes = torch.zeros(dim, rows.shape[1])
-    axes[: len(half_axes[:dim])] = half_axes[:dim]
-    sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
-    return center, axes * torch.where(sign == 0, 1.0, sign)
-
-
 class Generators(NamedTuple):
     """Stack of s generators: x = G(w) + sigma e is a point of the class, G(w) one of its manifold.
 
@@ -114,10 +107,8 @@ class Generators(NamedTuple):
     network: StackedNetwork
     latents: Latents
     weights: Weights
-    log_noise: Tensor
-    """log sigma, (s, 1, d): the same for all features in the units of the distance."""
-    shares: Tensor
-    """Probability of each chart, (s, charts)."""
+    log_noise: Tensor  # log sigma, (s, 1, d): the same for all features in the units of the distance
+    shares: Tensor  # probability of each chart, (s, charts)
     encoder: StackedNetwork | None = None
     encoder_weights: Weights = ()
 

@@ -5,37 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, silu
 
-Weights = Sequence[Tensor]
-"""Weights of a stack of s networks; s is the first dimension of each tensor."""
-Shape = tuple[int, int, int]
-"""Channels, height and width of an image."""
-
-
-class AffineLayer(Protocol):
-    """Affine map of a stack, (s, n, in) -> (s, n, out)."""
-
-    def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
-        """Return the map of `x`, or only its linear part."""
-        ...
-
-
-class StackedNetwork(Protocol):
-    """Shape of a network; its weights are separate tensors."""
-
-    def draw(self, rng: np.random.Generator) -> list[Tensor]:
-        """Draw the initial weights of a stack of one network."""
-        ...
-
-    def layers(self, weights: Weights) -> Sequence[AffineLayer]:
-        """Return its affine layers, which alternate with SiLU."""
-        ...
+Weights = Sequence[Tensor]  # weights of a stack of s networks; s is the first dimension of each tensor
+Shape = tuple[int, int, int]  # channels, height and width of an image
 
 
 def apply(network: StackedNetwork, weights: Weights, x: Tensor) -> Tensor:
@@ -69,15 +47,14 @@ def linearize(network: StackedNetwork, weights: Weights, x: Tensor, dim: int) ->
 class Perceptron(NamedTuple):
     """Fully connected network."""
 
-    sizes: tuple[int, ...]
-    """Sizes of the input, of each hidden layer, and of the output."""
+    sizes: tuple[int, ...]  # sizes of the input, of each hidden layer, and of the output
 
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
         """Draw normal weights of variance 2 / fan-in."""
         return [part for n_in, n_out in pairwise(self.sizes) for part in _dense(rng, n_in, n_out)]
 
-    def layers(self, weights: Weights) -> list[AffineLayer]:
-        """Return the dense layers."""
+    def layers(self, weights: Weights) -> list[_Dense]:
+        """Return the dense layers, which alternate with SiLU."""
         return [_Dense(*pair) for pair in zip(weights[::2], weights[1::2], strict=True)]
 
 
@@ -101,7 +78,7 @@ class ConvNetwork(NamedTuple):
         n_in = 2 * self.width * (h // 4) * (w // 4) + self.extra_inputs
         return [*kernels, *_dense(rng, n_in, 4 * self.width), *_dense(rng, 4 * self.width, self.n_out)]
 
-    def layers(self, weights: Weights) -> list[AffineLayer]:
+    def layers(self, weights: Weights) -> list[_Dense | _Convolution]:
         """Return two convolutions, each of which halves height and width, and two dense layers."""
         c, h, w = self.shape
         return [
@@ -112,11 +89,14 @@ class ConvNetwork(NamedTuple):
         ]
 
 
+StackedNetwork = Perceptron | ConvNetwork  # shape of a network; its weights are separate tensors
+
+
 class _Dense(NamedTuple):
-    weight: Tensor
-    """(s, in, out)"""
-    bias: Tensor
-    """(s, 1, out)"""
+    """Affine map of a stack, (s, n, in) -> (s, n, out), or only its linear part."""
+
+    weight: Tensor  # (s, in, out)
+    bias: Tensor  # (s, 1, out)
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         return torch.baddbmm(self.bias, x, self.weight) if shift else torch.bmm(x, self.weight)
@@ -125,12 +105,9 @@ class _Dense(NamedTuple):
 class _Convolution(NamedTuple):
     """Strided convolution of flat images, grouped by network; additional inputs pass through."""
 
-    kernel: Tensor
-    """(s, out, in, size, size)"""
-    bias: Tensor
-    """(s, out)"""
-    shape: Shape
-    """Shape of the input images."""
+    kernel: Tensor  # (s, out, in, size, size)
+    bias: Tensor  # (s, out)
+    shape: Shape  # shape of the input images
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         s, n, _ = x.shape

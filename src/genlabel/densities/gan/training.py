@@ -1,9 +1,9 @@
-"""Training of many GANs at once, one for each class and setting, and the refinement of generators of curves."""
+"""Training of many GANs at once, one for each class and setting, refinement of curves, and selection of generators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,58 +14,69 @@ from genlabel._arrays import one_hot
 from genlabel.densities.gan.generators import Charts, Generators, Latents, log_likelihood
 from genlabel.densities.gan.networks import StackedNetwork, Weights, apply
 
-INITIAL_NOISE = 0.1
-"""Initial noise of a generator, in standard deviations of the features."""
-NOISE_RATE_FACTOR = 4.0
-"""Learning rate of the noise relative to that of the manifold."""
-ENERGY = 5.0
-"""Weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none."""
-CRITIC = 1.0
-"""Weight of the critic in the loss of the generators. (`benchmarks/gan.py --ablation` sets either to 0.)"""
-EVENNESS = 3.0
-"""Weight of the penalty on uneven pace along a curve."""
-SMOOTHNESS = 0.1
-"""Weight of the penalty on changes of curvature."""
-CURVE_POINTS = 256
-"""Points that represent a curve in a step of the refinement."""
+INITIAL_NOISE = 0.1  # initial noise of a generator, in standard deviations of the features
+NOISE_RATE_FACTOR = 4.0  # learning rate of the noise relative to that of the manifold
+ENERGY = 5.0  # weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none.
+CRITIC = 1.0  # weight of the critic in the loss of the generators. (`benchmarks/gan.py --ablation` sets either to 0.)
+EVENNESS = 3.0  # weight of the penalty on uneven pace along a curve
+SMOOTHNESS = 0.1  # weight of the penalty on changes of curvature
+CURVE_POINTS = 256  # points that represent a curve in a step of the refinement
 MAX_STEP_ROWS, MAX_TEST_ROWS = 512, 4096
 """Rows of a class in a step of the refinement, and in the test whether a curve may be smooth."""
 REFINEMENT_STEPS, REFINEMENT_RATE = 1 / 6, 0.2
 """Steps and learning rate of the refinement, relative to those of the training."""
 MAX_STANDARD_ERRORS = 2.0
 """Standard errors by which a preferred generator may be worse than the best one on the same rows."""
+MIN_ROWS_TO_SPLIT = 20  # rows of a class below which none are held out
+HELD_OUT_FRACTION = 0.1
+TEST_POINTS = 1024  # generated points by which a generator is scored
+REACH = 2.0
+"""Radius within which a generated point covers a row, relative to the 90 % quantile of nearest-neighbor distances."""
 
 
 class StackNetworks(NamedTuple):
     """Shapes of the trained networks."""
 
     generator: StackedNetwork
-    critic: StackedNetwork
-    """Network of points; with an encoder, of points and latents."""
-    encoder: StackedNetwork | None
-    """Network that is trained with the generator (ALI, bidirectional GAN), or None."""
+    critic: StackedNetwork  # network of points; with an encoder, of points and latents
+    encoder: StackedNetwork | None  # network that is trained with the generator (ALI, bidirectional GAN), or None
 
 
-class WeightedRows(Protocol):
-    """Training rows of a class."""
+class ClassRows(NamedTuple):
+    """Standardized rows of a class, split into training rows with weights and held-out rows."""
+
+    train: Tensor
+    weight: Tensor
+    held_out: Tensor
+
+    @classmethod
+    def split(cls, rows: Tensor, weight: Tensor, seed: int) -> ClassRows:
+        """Hold out a fraction of the rows (n, d) of a class; all rows of a small class are in both parts."""
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(rows)))
+        cut = 0 if len(rows) < MIN_ROWS_TO_SPLIT else max(4, round(HELD_OUT_FRACTION * len(rows)))
+        train = order[cut:]
+        return cls(rows[train], weight[train], rows[order[:cut]] if cut else rows[train])
 
     @property
-    def train(self) -> Tensor:
-        """(n, d), float32."""
-        ...
+    def is_small(self) -> bool:
+        """True if the class is too small to hold rows out."""
+        return len(self.train) < MIN_ROWS_TO_SPLIT and len(self.train) == len(self.held_out)
 
     @property
-    def weight(self) -> Tensor:
-        """(n,)"""
-        ...
+    def reach(self) -> float:
+        """Distance within which a generated point covers a held-out row."""
+        distance = torch.cdist(self.held_out, self.train)
+        if self.is_small and len(self.train) > 1:
+            distance = distance + torch.diag(torch.full((len(self.train),), torch.inf, dtype=distance.dtype))
+        typical = REACH * float(distance.min(1).values.quantile(0.9))
+        return max(typical, 0.1 * self.train.shape[1] ** 0.5)
 
 
 class GANSettings(NamedTuple):
     """Settings that differ between the generators of a class."""
 
     penalty: float
-    charts: int
-    """Number of charts used."""
+    charts: int  # number of charts used
 
 
 class GANSchedule(NamedTuple):
@@ -75,14 +86,13 @@ class GANSchedule(NamedTuple):
     batch_size: int
     learning_rate: float
     device: torch.device
-    unit: Tensor
-    """Size of a standardized feature in the units of the distance, in which the noise is spherical, (d,)."""
+    unit: Tensor  # size of a standardized feature in the units of the distance, in which the noise is spherical, (d,)
 
 
 def train_gans(
     networks: StackNetworks,
     latents: Latents,
-    rows: Sequence[WeightedRows],
+    rows: Sequence[ClassRows],
     settings: Sequence[GANSettings],
     schedule: GANSchedule,
     rng: np.random.Generator,
@@ -112,7 +122,7 @@ class _Trainer:
         self,
         networks: StackNetworks,
         latents: Latents,
-        rows: Sequence[WeightedRows],
+        rows: Sequence[ClassRows],
         settings: Sequence[GANSettings],
         schedule: GANSchedule,
         rng: np.random.Generator,
@@ -175,32 +185,26 @@ class _Trainer:
         inputs = torch.cat([real, fake], 1)
         if self.generators.encoder is not None:
             inputs = torch.cat([inputs, torch.cat([self.generators.encode(real), w], 1)], -1)
-        take_step(self.optimizers[1], self._critic_loss(inputs.detach()))
+        points = inputs.detach().requires_grad_()
+        scores = apply(self.critic, self.critic_weights, points)
+        on_real, on_fake = scores.chunk(2, 1)
+        norms = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
+        loss = softplus(on_fake - on_real).mean(1).sum()
+        # The mean over both halves is half of R1 + R2.
+        take_step(self.optimizers[1], loss + (self.penalty * norms.mean(1)).sum())
         on_real, on_fake = apply(self.critic, self.critic_weights, inputs).chunk(2, 1)
-        adversarial, energy = softplus(on_real - on_fake).mean(1), _energy_distance(real, fake)
+        adversarial, n = softplus(on_real - on_fake).mean(1), fake.shape[1]
+        between = 2 * torch.cdist(real, fake).mean((1, 2))  # the energy distance, up to a term of the real points
+        energy = between - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
         take_step(self.optimizers[0], (CRITIC * adversarial + ENERGY * energy).sum())
         decay = min(0.998, step / (step + 10))
         with torch.no_grad():
             torch._foreach_lerp_(self.average.tensors, self.generators.tensors, 1 - decay)
 
-    def _critic_loss(self, inputs: Tensor) -> Tensor:
-        points = inputs.requires_grad_()
-        scores = apply(self.critic, self.critic_weights, points)
-        on_real, on_fake = scores.chunk(2, 1)
-        norms = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
-        loss = softplus(on_fake - on_real).mean(1).sum()
-        return loss + (self.penalty * norms.mean(1)).sum()  # the mean over both halves is half of R1 + R2
-
 
 def _rows_at(cumulative: Tensor, quantiles: Tensor) -> Tensor:
     """Return the rows at quantiles in [0, 1) of cumulative weights (n,)."""
     return torch.searchsorted(cumulative, quantiles, right=True).clamp_max(len(cumulative) - 1)
-
-
-def _energy_distance(real: Tensor, fake: Tensor) -> Tensor:
-    """Return the energy distance between the points (s, n, d) of each member, up to a term of the real points."""
-    n = fake.shape[1]
-    return 2 * torch.cdist(real, fake).mean((1, 2)) - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
@@ -221,7 +225,7 @@ def _adam(rates: list[tuple[Weights, float]]) -> torch.optim.Optimizer:
 
 
 def refine_curves(
-    generators: Generators, rows: Sequence[WeightedRows], schedule: GANSchedule, rng: np.random.Generator
+    generators: Generators, rows: Sequence[ClassRows], schedule: GANSchedule, rng: np.random.Generator
 ) -> Generators:
     """Return generators of curves, in the order of `train_gans`, with a higher likelihood of the training rows.
 
@@ -231,18 +235,8 @@ def refine_curves(
     on uneven pace and on changes of curvature. The latter would round a corner, so each curve is refined with it and
     without, and the smooth one is used unless the training rows are clearly less likely.
     """
-    s = len(generators.log_noise)
-    both = _refine(Generators.join([generators, generators]), [*rows, *rows], s, schedule, rng)
-    free, smooth = torch.arange(s), torch.arange(s, 2 * s)
-    return both.select(torch.where(smooth_is_hardly_worse(both, rows), smooth, free))
-
-
-def _refine(
-    generators: Generators, rows: Sequence[WeightedRows], free: int, schedule: GANSchedule, rng: np.random.Generator
-) -> Generators:
-    """Return the refined generators; the first `free` of them have no penalty on changes of curvature."""
-    stack = generators.map(lambda part: part.detach().clone())
-    repeats = len(stack.log_noise) // len(rows)
+    free = len(generators.log_noise)  # the first half of the stack has no penalty on changes of curvature
+    stack = Generators.join([generators, generators]).map(lambda part: part.detach().clone())
     weights = [part.requires_grad_() for part in stack.weights]
     log_unit = schedule.unit.log().to(stack.log_noise)
     log_level = (stack.log_noise + log_unit).mean(-1, keepdim=True).requires_grad_()
@@ -252,7 +246,7 @@ def _refine(
     for step in range(steps):
         for group, factor in zip(optimizer.param_groups, (1, 4), strict=True):
             group["lr"] = factor * rate * (1 - step / steps)
-        x = draw_evenly(rows, n, rng).to(log_level).repeat_interleave(repeats, 0)
+        x = draw_evenly([*rows, *rows], n, rng).to(log_level).repeat_interleave(free // len(rows), 0)
         latents = EvenLatents.draw(stack, rng)
         stack = stack._replace(weights=weights, log_noise=log_level - log_unit)
         points = stack(latents.w)
@@ -261,10 +255,12 @@ def _refine(
         roughness = latents.select(slice(free, None)).roughness(scaled[free:])
         loss = (EVENNESS * latents.unevenness(scaled) - likelihood).sum() + SMOOTHNESS * roughness.sum()
         take_step(optimizer, loss)
-    return stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
+    both = stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
+    members = torch.arange(free)
+    return both.select(torch.where(smooth_is_hardly_worse(both, rows), members + free, members))
 
 
-def draw_evenly(rows: Sequence[WeightedRows], n: int, rng: np.random.Generator) -> Tensor:
+def draw_evenly(rows: Sequence[ClassRows], n: int, rng: np.random.Generator) -> Tensor:
     """Draw rows of each class, (k, n, d), at equal distances in their cumulative weights."""
     quantiles = torch.from_numpy((np.arange(n) + rng.random()) / n)
     totals = [one.weight.double().cumsum(0) / one.weight.double().sum() for one in rows]
@@ -272,7 +268,7 @@ def draw_evenly(rows: Sequence[WeightedRows], n: int, rng: np.random.Generator) 
 
 
 @torch.no_grad()
-def smooth_is_hardly_worse(both: Generators, rows: Sequence[WeightedRows]) -> Tensor:
+def smooth_is_hardly_worse(both: Generators, rows: Sequence[ClassRows]) -> Tensor:
     """Return the mask (s,) of smooth curves, in the second half, that are not clearly worse than those in the first."""
     points = both(EvenLatents.draw(both, np.random.default_rng(0)).w)
     s = len(points) // 2
@@ -284,7 +280,7 @@ def smooth_is_hardly_worse(both: Generators, rows: Sequence[WeightedRows]) -> Te
 
 
 @torch.no_grad()
-def is_hardly_worse(rows: WeightedRows, points: Tensor, log_noise: Tensor) -> bool:
+def is_hardly_worse(rows: ClassRows, points: Tensor, log_noise: Tensor) -> bool:
     """Return whether the second of two curves is not clearly worse, by the standard error over the weighted rows."""
     x, weight = rows.train[:MAX_TEST_ROWS].to(points), rows.weight[:MAX_TEST_ROWS].to(points)
     loss = -log_likelihood(x.expand(2, -1, -1), points, log_noise).diff(dim=0)[0]
@@ -296,12 +292,9 @@ def is_hardly_worse(rows: WeightedRows, points: Tensor, log_noise: Tensor) -> bo
 class EvenLatents(NamedTuple):
     """Latents of curves at equal distances, chart after chart."""
 
-    w: Tensor
-    """(s, n, size)"""
-    chart: Tensor
-    """(s, n)"""
-    share: Tensor
-    """Share of the chart, (s, n)."""
+    w: Tensor  # (s, n, size)
+    chart: Tensor  # (s, n)
+    share: Tensor  # share of the chart, (s, n)
 
     @classmethod
     def draw(cls, generators: Generators, rng: np.random.Generator) -> EvenLatents:
@@ -336,3 +329,44 @@ class EvenLatents(NamedTuple):
     def select(self, members: slice) -> EvenLatents:
         """Return the latents of some members of the stack."""
         return EvenLatents(*(part[members] for part in self))
+
+
+class ScoredGenerator(NamedTuple):
+    """A generator of a class with its scores on held-out rows."""
+
+    generators: Generators
+    settings: GANSettings
+    coverage: float  # fraction of the held-out rows near a generated point
+    precision: float  # fraction of the generated points near a training row
+    log_prob: Tensor  # log-densities (n,) of the held-out rows under the noise around points of the manifold
+
+
+@torch.no_grad()
+def score_generator(generators: Generators, settings: GANSettings, rows: ClassRows, seed: int) -> ScoredGenerator:
+    """Compare the points of one generator with the held-out rows of its class."""
+    points = generators.draw(TEST_POINTS, np.random.default_rng(seed))[0][0].cpu()
+    coverage, precision = (
+        float((torch.cdist(queries, others).min(1).values <= rows.reach).double().mean())
+        for queries, others in ((rows.held_out, points), (points, rows.train))
+    )
+    # An underestimate where the draws of w are sparse.
+    w = generators.latents.draw(TEST_POINTS, generators.shares, np.random.default_rng(seed))
+    manifold, log_noise = generators(w).cpu().double(), generators.log_noise.cpu().double()
+    log_prob = log_likelihood(rows.held_out.double()[None], manifold, log_noise)[0]
+    return ScoredGenerator(generators, settings, coverage, precision, log_prob)
+
+
+def select_generator(scored: Sequence[ScoredGenerator], min_coverage: float) -> ScoredGenerator:
+    """Return the most likely generator of sufficient coverage, or one of fewer charts that is not clearly worse.
+
+    Clearly worse is by more than two standard errors of the difference over the held-out rows.
+    """
+    threshold = min(max(one.coverage for one in scored), min_coverage)
+    able = sorted((one for one in scored if one.coverage >= threshold), key=lambda one: one.settings.charts)
+    best = max(able, key=lambda one: float(one.log_prob.mean()))
+    for one in able:
+        loss = best.log_prob - one.log_prob
+        error = float(loss.std(unbiased=len(loss) > 1)) / len(loss) ** 0.5
+        if one is best or float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
+            return one
+    return best

@@ -1,1 +1,1 @@
-"""GenMix: points between the classes at a given ratio of their densities (arXiv Section 7.2)."""
+"""GenMix: points between the classes at a given ratio of their densities (arXiv Alg. 4)."""

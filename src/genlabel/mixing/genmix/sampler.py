@@ -16,7 +16,7 @@ from genlabel._registry import SAMPLERS
 from genlabel._standardization import Standardization
 from genlabel._validation import check_positive, warn
 from genlabel.densities import ClassDensity
-from genlabel.densities.registry import named_density
+from genlabel.densities.candidates import named_density
 from genlabel.mixing.genmix.finders import Finder, ProjectionFinder, QuadricFinder, third_is_likelier
 from genlabel.mixing.genmix.segments import SegmentFinder
 from genlabel.mixing.sampler import Sampler, Synthetic, resolve_n_aug

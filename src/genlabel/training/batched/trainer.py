@@ -60,7 +60,7 @@ class FleetTrainer:
         Number of epochs in one pass over the rows.
     dtype, device
         In single precision, log-probabilities are within 1e-4 of those in double precision as long as rounding has
-        not grown: see `docs/measuring.md`.
+        not grown: see `docs/benchmarks.md`.
     averaged : bool
         If True, `fleet` has the average of the parameters over the steps so far, weighted towards late ones: good at
         any time, also with a large learning rate, at which the last step is noisy.
