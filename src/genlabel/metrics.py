@@ -147,7 +147,11 @@ def log_loss(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
 
 
 def row_losses(log_proba: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the loss of each row, (m,), of log-probabilities (m, k) and class indices; infinite for NaN."""
+    """Return the loss of each row, (m,), of log-probabilities (m, k) and class indices; infinite for NaN.
+
+    >>> row_losses(np.log([[0.5, 0.5], [0.1, 0.9]]), np.array([0, 1])).round(3)
+    array([0.693, 0.105])
+    """
     losses = -np.take_along_axis(log_proba, y[:, None], -1)[:, 0]
     return np.where(np.isnan(losses), np.inf, losses)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class MixedAccuracy(NamedTuple):
-    """Two accuracies of scores for a mixed batch, as tensors, so that no one waits for a GPU."""
+    """Two accuracies of scores for a mixed batch, as tensors; `mixed_accuracy` returns it."""
 
     weighted: Tensor
     """Mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j]; below 1 whenever some y_i differs from y_j."""

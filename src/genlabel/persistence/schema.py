@@ -35,7 +35,7 @@ class ColumnSchema(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """Columns that a model takes; the `schema` of a loaded model."""
+    """Columns that a model takes; the `schema` of the model that `load_model` returns."""
 
     columns: tuple[ColumnSchema, ...]
     named: bool

@@ -40,7 +40,11 @@ ARM_COLORS = {"vanilla": PALETTE[0], "mixup": PALETTE[1], "GenLabel": PALETTE[2]
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches."""
+    """Return an empty figure of a size in inches.
+
+    >>> new_figure(4.0, 3.0).get_size_inches().tolist()
+    [4.0, 3.0]
+    """
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
@@ -54,7 +58,13 @@ def plain_text(text: object, length: int = 200) -> str:
 
 
 def finish_axes(ax: Axes, title: str = "", grid: Literal["both", "x", "y"] | None = "x") -> None:
-    """Set the title, draw a pale grid below everything, and remove the frame at the top and the right."""
+    """Set the title, draw a pale grid below everything, and remove the frame at the top and the right.
+
+    >>> ax = new_figure(4.0, 3.0).subplots()
+    >>> finish_axes(ax, "accuracy")
+    >>> ax.get_title()
+    'accuracy'
+    """
     ax.set_title(title, fontsize=10)
     if grid:
         ax.grid(axis=grid, color="#dddddd", linewidth=0.8)

@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """Integrals of 1, 1 - lam and (1 - lam)^2 under the density on [0, 1] that the label of a pair defines."""
+    """Integrals of 1, 1 - lam, (1 - lam)^2 under the density on [0, 1] of a label, see `pair_coefficients`."""
 
     mass: Any
     A: Any

@@ -199,7 +199,7 @@ def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, label
 
 
 class Example3Ranges(NamedTuple):
-    """Settings that give the printed angles: smallest and largest n, and intervals of alpha and sigma."""
+    """Settings that give the printed angles (`example3_angles`): bounds of n, and intervals of alpha and sigma."""
 
     n: tuple[int, int]
     alpha: tuple[float, float]

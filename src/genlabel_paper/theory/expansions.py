@@ -18,7 +18,10 @@ COEFFICIENTS = ("lemma", "class", "pair")
 
 
 class Expansion(NamedTuple):
-    """Terms of a second-order expansion (arXiv Lemma 8, "mixup loss", and Lemma 1, "GenLabel loss for 2 class")."""
+    """Terms of a second-order expansion, which `expand` returns.
+
+    arXiv Lemma 8, "mixup loss", and Lemma 1, "GenLabel loss for 2 class".
+    """
 
     std: float
     """Loss at the points themselves."""

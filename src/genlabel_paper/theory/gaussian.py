@@ -70,7 +70,10 @@ def sigma_inverse(tau: float, d: int) -> NDArray[np.float64]:
 
 
 class SquareCoefficients(NamedTuple):
-    """Coefficients A_n and B_n, (d,) each, of z Sigma^-1 z = c_d sum_n A_n (z_n - B_n sum_{i > n} z_i)^2."""
+    """Coefficients A_n and B_n, (d,) each, of z Sigma^-1 z = c_d sum_n A_n (z_n - B_n sum_{i > n} z_i)^2.
+
+    `square_coefficients` returns them.
+    """
 
     A: NDArray[np.float64]
     B: NDArray[np.float64]

@@ -42,6 +42,10 @@ class TableFormat:
     """Base class of file formats.
 
     A subclass sets `suffixes` and implements `read`; it implements `write` if it sets `writable`.
+
+    >>> from genlabel.data.tables import FORMATS
+    >>> isinstance(FORMATS.create("parquet"), TableFormat)
+    True
     """
 
     suffixes: ClassVar[tuple[str, ...]]

@@ -53,7 +53,11 @@ INSERT = (
 @final
 @STORES.register("sqlite")
 class SQLiteStore(RecordStore):
-    """Records in an SQLite file; a second, empty database beside it is locked while the store is open."""
+    """Records in an SQLite file; a second, empty database beside it is locked while the store is open.
+
+    >>> SQLiteStore.suffixes
+    ('.sqlite', '.sqlite3', '.db')
+    """
 
     suffixes = (".sqlite", ".sqlite3", ".db")
     signature = b"SQLite format 3"
