@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import genlabel.model_selection.refit
 import numpy as np
 import pytest
 import torch
@@ -16,6 +15,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
+import genlabel.model_selection.search
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, GridSearch, LinearLabel, Mixup, MixupClassifier
 from genlabel._progress import LambdaCallback, use_callback
 from genlabel._splits import stratified_folds_rare
@@ -331,7 +331,7 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
 def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
     """Ruin the last member of the first tries at the final networks: it is sure of wrong classes."""
     seen: list[int] = []
-    train = genlabel.model_selection.refit._train_on_all_rows
+    train = genlabel.model_selection.search._train_on_all_rows
 
     def accident(*args: Any) -> Any:
         finals = train(*args)
@@ -341,7 +341,7 @@ def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
                 finals[0].networks[-1].layers[-1].weight.mul_(-1000.0)
         return finals
 
-    monkeypatch.setattr("genlabel.model_selection.refit._train_on_all_rows", accident)
+    monkeypatch.setattr("genlabel.model_selection.search._train_on_all_rows", accident)
     return seen
 
 
