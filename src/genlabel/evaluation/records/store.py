@@ -43,8 +43,8 @@ class RecordSet(NamedTuple):
 class RecordStore(ABC):
     """Base class of stores: the records and the failures of one file, open for writing.
 
-    `open_store` returns one. A store has one writer. The records of a trial are written all or none, and are on the disk
-    when `write` returns.
+    `open_store` returns one. A store has one writer. The records of a trial are written all or none, and are on the
+    disk when `write` returns.
 
     Attributes
     ----------
