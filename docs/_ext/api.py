@@ -62,7 +62,8 @@ def data_doc(name: str) -> list[str]:
     True
     """
     package, _, constant = name.rpartition(".")
-    for module in [one for one in sys.modules if one == package or one.startswith(f"{package}.")]:
+    inside = [one for one in sys.modules if one == package or one.startswith(f"{package}.")]
+    for module in [*inside, "genlabel._registry"]:
         try:
             docs = ModuleAnalyzer.for_module(module)
             docs.analyze()

@@ -106,7 +106,12 @@ class Registry(Generic[T]):
 
 
 DENSITIES: Registry[Any] = Registry("density", "genlabel.densities")
+"""Class-conditional densities by name."""
 MIXERS: Registry[Any] = Registry("mixer", "genlabel.mixing")
+"""Mixers by name."""
 LABELERS: Registry[Any] = Registry("labeler", "genlabel.labeling")
+"""Labelers by name."""
 SAMPLERS: Registry[Any] = Registry("sampler", "genlabel.mixing", "genlabel.labeling")
+"""Samplers by name."""
 ATTACKS: Registry[Any] = Registry("attack", "genlabel.attacks")
+"""Attacks by name."""

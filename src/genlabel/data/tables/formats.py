@@ -26,6 +26,7 @@ from genlabel.data.tables.csv_dialect import CsvDialect, sniff_csv_dialect
 from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
 
 FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables.formats")
+"""File formats of tables by name."""
 MAX_HEADER_BYTES = 1_000_000
 """Bytes of a text file that are read for its column names."""
 MAX_UNPACKED_BYTES = 4 << 30

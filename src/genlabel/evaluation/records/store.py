@@ -21,6 +21,7 @@ from genlabel._registry import Registry
 from genlabel.evaluation.records.schema import Record, RecordSchema, RunKey
 
 STORES: Registry[RecordStore] = Registry("store", "genlabel.evaluation.records")
+"""Stores of records by name."""
 MEMORY = Path(":memory:")
 """Path of a store that has no file."""
 JSON_COLUMNS = ("parameters", "metrics", "versions", "facts")
