@@ -34,10 +34,10 @@ TORCH  ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints-lowest.tx
 LOWEST := build/lowest
 # Tests that need no extra. New versions of what old packages need warn of what these call, and scikit-learn 1.6 reads the number of
 # steps of an SVM from memory that nobody has written: no faults of ours.
-PLAIN  := $(addprefix tests/,data mixing persistence evaluation/records paper/theory pages densities/test_gaussian.py densities/test_kernel.py \
-	densities/test_covariance.py contracts/test_mixer_contract.py estimators/test_encoding.py test_labeling.py \
-	test_labeling_sampler.py test_labeling_online.py test_folds.py test_metrics.py reporting/test_figures.py test_posterior.py \
-	test_standardisation.py cli/test_compare_tables.py)
+PLAIN  := $(addprefix tests/,data mixing labeling persistence evaluation/records paper/theory densities/test_gaussian.py \
+	densities/test_kernel.py densities/test_covariance.py densities/test_posterior.py contracts/test_mixer_contract.py \
+	estimators/test_validation.py test_folds.py test_metrics.py reporting/test_figures.py test_standardization.py \
+	cli/test_compare_tables.py)
 test-lowest:                 ## the lowest versions that pyproject.toml names, in an environment of their own
 	$(PYTHON) -m venv $(LOWEST)
 	sed 's/^torch==.*/torch==$(TORCH)/' constraints-lowest.txt > $(LOWEST)/constraints.txt
