@@ -28,7 +28,7 @@ class ProgressEvent(NamedTuple):
     epochs: int
     """Epochs done so far."""
     stage_ended: bool
-    """Whether the stage ends with this event."""
+    """True if the stage ends with this event."""
 
 
 class RunPlan(NamedTuple):
@@ -241,12 +241,12 @@ class FitProgress(Callback):
 
     @property
     def has_time_limit(self) -> bool:
-        """Whether the fit has a time limit."""
+        """True if the fit has a time limit."""
         return self.time_limit < inf
 
     @property
     def has_callback(self) -> bool:
-        """Whether a callback receives the events."""
+        """True if a callback receives the events."""
         return self._callback is not None
 
     @property
@@ -266,7 +266,7 @@ class FitProgress(Callback):
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the stage should end now."""
+        """True if the stage should end now."""
         return self.stage_time_left <= 0.0
 
     def plan(self, shares: Mapping[str, float]) -> None:

@@ -2,7 +2,7 @@
 
 from genlabel._registry import DENSITIES
 from genlabel.cli.compare import Density
-from genlabel.cli.fit import Method
+from genlabel.cli.fit import TableMethod
 from genlabel.evaluation.table_models import TABLE_METHODS
 
 
@@ -11,4 +11,4 @@ def test_densities_are_those_of_the_registry() -> None:
 
 
 def test_methods_are_those_of_table_models() -> None:
-    assert [method.value for method in Method] == list(TABLE_METHODS)
+    assert [method.value for method in TableMethod] == list(TABLE_METHODS)

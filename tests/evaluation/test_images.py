@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from genlabel._progress import LambdaCallback
 from genlabel.cli import app
-from genlabel.cli.train_images import Method, Network
+from genlabel.cli.train_images import ImageMethodName, Network
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images import TrainedImages, load_network, train_images
@@ -315,7 +315,7 @@ FAST_WORDS = ["--epochs", "2", "--device", "cpu"]
 
 
 def test_command_options_match_the_library() -> None:
-    assert [method.value for method in Method] == list(IMAGE_METHODS)
+    assert [method.value for method in ImageMethodName] == list(IMAGE_METHODS)
     assert [network.value for network in Network] == ["auto", *IMAGE_NETWORKS]
 
 

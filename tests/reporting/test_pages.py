@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-from genlabel.reporting.html import Cell, DataTable, clean_text, environment, shorten
+from genlabel.reporting.html import DataTable, TableCell, clean_text, environment, shorten
 
 HOSTILE = {
     "script": "<script>document.title = 'owned'</script>",
@@ -42,7 +42,9 @@ DRAWING = """<svg viewBox="0 0 40 40" role="img"><title>{{ text }}</title>
 
 
 def a_page(text: str = "plain") -> str:
-    rows: list[list[Any]] = [[f"{text} {i}", Cell(f"{v:.1f}", v), NOTHING if i == 3 else str(-v)] for i, v in NUMBERS]
+    rows: list[list[Any]] = [
+        [f"{text} {i}", TableCell(f"{v:.1f}", v), NOTHING if i == 3 else str(-v)] for i, v in NUMBERS
+    ]
     table = DataTable(f"About {text}", ["name", "value", "minus"], rows)
     made = environment()
     drawing = Markup(made.from_string(DRAWING).render(text=text))
@@ -91,7 +93,7 @@ def test_style_and_script_are_small() -> None:
 
 
 def test_a_caller_renders_the_cells_of_a_table() -> None:
-    table = DataTable("t", ["a", "b"], [["x", Cell("", content="<i>")]])
+    table = DataTable("t", ["a", "b"], [["x", TableCell("", content="<i>")]])
     template = (
         '{% import "macros.j2" as ui %}{% call(cell) ui.data_table(table) %}<b>{{ cell.content }}</b>{% endcall %}'
     )

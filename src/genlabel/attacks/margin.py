@@ -51,11 +51,11 @@ class Margins:
     witnesses: Floats
     """Misclassified points at these distances, (m, d); NaN where none is found."""
     correct: NDArray[np.bool_]
-    """Whether a point is classified correctly, (m,)."""
+    """True if a point is classified correctly, (m,)."""
     labels: NDArray[Any]
     """True labels as they were given, (m,)."""
     exact: bool
-    """Whether the distances are exact, with witnesses just beyond; otherwise they are the witnesses', upper bounds."""
+    """True if the distances are exact, with witnesses just beyond; otherwise they are the witnesses', upper bounds."""
 
     @property
     def smallest(self) -> float:

@@ -34,7 +34,7 @@ class Robustness:
     skipped: dict[str, str]
     """Reasons of the attacks that did not run."""
     is_robust: NDArray[np.bool_] = field(repr=False, compare=False)
-    """Whether a point is correct under all attacks, (m,)."""
+    """True if a point is correct under all attacks, (m,)."""
 
     def __str__(self) -> str:
         rows = {"clean": self.clean, **self.by_attack} | ({"all": self.accuracy} if len(self.by_attack) > 1 else {})

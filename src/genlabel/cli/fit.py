@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MAX_CLASSES = 8
 
 
-class Method(StrEnum):
+class TableMethod(StrEnum):
     """Names of methods; a test compares them with those of `genlabel.evaluation.table_models`."""
 
     genlabel = "genlabel"
@@ -57,13 +57,13 @@ def fit(
         Path | None, typer.Option("--output", "-o", help="Folder of the model.", show_default="model-<name>")
     ] = None,
     method: Annotated[
-        Method,
+        TableMethod,
         typer.Option(
             help="genlabel: a network pooled with its stacked density, which mixes only where that helps on held-out "
             "rows; mixup: a network with mixup's labels; vanilla: a network without mixing; stacked: the stacked "
             "density alone."
         ),
-    ] = Method.genlabel,
+    ] = TableMethod.genlabel,
     network: NetworkName = "mlp",
     epochs: Epochs = None,
     time_limit: Annotated[
@@ -94,7 +94,7 @@ def fit(
     with one_line_errors(debug=debug), open_source(source) as path:
         hidden = read_network(network)
         used = {"network": network != "mlp", "epochs": epochs is not None, "time-limit": time_limit is not None}
-        for option in (name for name, is_used in used.items() if is_used and method is Method.stacked):
+        for option in (name for name, is_used in used.items() if is_used and method is TableMethod.stacked):
             raise ValueError(f"--{option} is for methods with a network; leave it out, or choose another --method")
         name = check_source(path, target, options)
         folder = output or Path(f"model-{name}")
@@ -110,7 +110,7 @@ def fit(
             table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, stage=_stage
         )
         notes = warning_lines([fitted.warnings])
-        with_network = "" if method is Method.stacked else f", network {network}"
+        with_network = "" if method is TableMethod.stacked else f", network {network}"
         settings = f"method {method.value}{with_network}, seed {seed}"
         scores = _holdout_line(fitted.held_out)
         fitted.save(folder, [f"{describe_table(table)}; {settings}", scores, *table.notes, *notes])

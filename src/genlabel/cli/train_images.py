@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CHECKPOINT, MODEL, BEST = "checkpoint.pt", "model.pt", "best.pt"
 
 
-class Method(StrEnum):
+class ImageMethodName(StrEnum):
     """Names of methods; a test compares them with those of `genlabel.evaluation.images`."""
 
     vanilla = "vanilla"
@@ -81,7 +81,9 @@ def train_images(
             "x_test, y_test; or a folder with a folder for each class, or with such folders train and test.",
         ),
     ],
-    method: Annotated[Method, typer.Option(help="Mixing and labels of the mixed images.")] = Method.genlabel,
+    method: Annotated[
+        ImageMethodName, typer.Option(help="Mixing and labels of the mixed images.")
+    ] = ImageMethodName.genlabel,
     network: Annotated[
         Network, typer.Option(help="auto: LeNet-5 for small gray images, ResNet-18 for others.")
     ] = Network.auto,

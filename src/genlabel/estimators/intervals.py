@@ -32,7 +32,7 @@ class Calibration(NamedTuple):
     class_weight: Array | None = None
     """Class weights (k,); None if none were given."""
     crossed: bool = False
-    """Whether the rows of each fold are compared with the predictions of the network of that fold."""
+    """True if the rows of each fold are compared with the predictions of the network of that fold."""
 
     @classmethod
     def of(

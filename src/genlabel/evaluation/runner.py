@@ -51,7 +51,7 @@ class FitRunner:
     split: Callable[[Table, int, float, int], Sequence[Split]] = make_splits
     """Returns `repeats` splits of a table."""
     count_predictions: bool = False
-    """Whether a record also has the fact "held_out", see `genlabel.evaluation.prediction_counts`."""
+    """True if a record also has the fact "held_out", see `genlabel.evaluation.prediction_counts`."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
     """Identifies a run, so that each loads its tables again."""
 

@@ -81,7 +81,7 @@ class FittedTable:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether probabilities have intervals."""
+        """True if probabilities have intervals."""
         return hasattr(self.model[-1], "venn_abers_")
 
     def save(self, folder: str | Path, notes: list[str] | None = None) -> Path:

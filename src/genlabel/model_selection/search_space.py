@@ -90,7 +90,7 @@ class SearchSpace:
     """Training of the networks in whose features the densities live; None is the input space."""
     pooling: Pooling = None
     calibrate: bool = False
-    """Whether a network that is not pooled with a density is pooled with the class priors."""
+    """True if a network that is not pooled with a density is pooled with the class priors."""
     label_params: frozenset[str] = frozenset()
     """Parameters of the candidates that have no effect where nothing is mixed."""
     exclude_intrusion: bool = False

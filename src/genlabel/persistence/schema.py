@@ -39,9 +39,9 @@ class Schema(NamedTuple):
 
     columns: tuple[ColumnSchema, ...]
     named: bool
-    """Whether columns are found by name, in a DataFrame; otherwise by position, in an array."""
+    """True if columns are found by name, in a DataFrame; otherwise by position, in an array."""
     table: bool
-    """Whether the model prepares a table itself, and takes DataFrames only."""
+    """True if the model prepares a table itself, and takes DataFrames only."""
 
     @classmethod
     def of(cls, model: Any) -> Schema:

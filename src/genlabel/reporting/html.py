@@ -79,7 +79,7 @@ def _content_security_policy() -> str:
 
 @final
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """Cell of a :class:`DataTable`."""
 
     text: str
@@ -114,7 +114,7 @@ class Cell:
         return " ".join(filter(None, ["words" if wraps else "", "long" if long else "", self.class_]))
 
 
-Row: TypeAlias = list[str | Cell]
+Row: TypeAlias = list[str | TableCell]
 """Cells of a row of a table; the first one is its heading."""
 
 
@@ -143,14 +143,14 @@ class DataTable:
 
     Examples
     --------
-    >>> table = DataTable("Sizes", ["name", "cm"], [["a < b", Cell("1.0", 1.0)]])
+    >>> table = DataTable("Sizes", ["name", "cm"], [["a < b", TableCell("1.0", 1.0)]])
     >>> table.classes, [cell.sort_key for cell in table.cells[0]]
     ('sortable', [None, '1'])
     """
 
     caption: str
     head: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
+    rows: Sequence[Sequence[str | TableCell]]
     words: Sequence[int] = ()
     best: Sequence[int] = ()
     sortable: bool = True
@@ -158,9 +158,9 @@ class DataTable:
     sorted_by: int | None = None
 
     @property
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[TableCell]]:
         """All rows as cells."""
-        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
+        return [[cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row] for row in self.rows]
 
     @property
     def classes(self) -> str:

@@ -8,7 +8,7 @@ from math import isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.reporting.html import Cell, shorten
+from genlabel.reporting.html import TableCell, shorten
 
 MAX_NAME = 40
 """Characters of a user's name within a sentence."""
@@ -77,15 +77,15 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
-def number_cell(value: float, digits: int) -> Cell:
+def number_cell(value: float, digits: int) -> TableCell:
     """Return a cell of a number, by which its column is sorted; empty for NaN.
 
     >>> number_cell(0.256, 2).text, number_cell(float("nan"), 2).text
     ('0.26', '')
     """
-    return Cell("" if isnan(value) else f"{value:.{digits}f}", float(value))
+    return TableCell("" if isnan(value) else f"{value:.{digits}f}", float(value))
 
 
-def percent_cell(value: float) -> Cell:
+def percent_cell(value: float) -> TableCell:
     """Return a cell of a share; empty for NaN."""
-    return Cell("" if isnan(value) else percent(value), float(value))
+    return TableCell("" if isnan(value) else percent(value), float(value))

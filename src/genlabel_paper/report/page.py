@@ -13,7 +13,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from genlabel._atomic_io import atomic_write
-from genlabel.reporting.html import Cell, DataTable, environment
+from genlabel.reporting.html import DataTable, TableCell, environment
 from genlabel.reporting.svg import inline_svg
 from genlabel_paper.report.experiment import SECTIONS, Experiment
 from genlabel_paper.report.layout import (
@@ -230,23 +230,23 @@ def _data_table(grid: Grid) -> DataTable:
     rows = []
     for line in grid_lines(measured):
         number = float(line.name) if line.name.isdigit() else None
-        rows.append([Cell("", number, content={"line": line}), *(_cell(cell, grid.digits) for cell in line.cells)])
+        rows.append([TableCell("", number, content={"line": line}), *(_cell(cell, grid.digits) for cell in line.cells)])
     head = [grid.corner, *(title for title, _ in measured.rows)]
     return DataTable(measured.title + unit, head, rows, sortable=len(rows) > 2, filterable=False)
 
 
-def _cell(cell: GridCell, digits: int) -> Cell:
+def _cell(cell: GridCell, digits: int) -> TableCell:
     """Return a table cell of our value, and the paper's with the difference if there is one."""
     value = cell.value
     content = {"ours": format_value(value.ours, digits), "best_ours": cell.best_ours, "agreement": None}
     key, why = (value.ours.mean, None) if value.ours else (nan, value.why)
     if value.paper is None:
-        return Cell("", key, title=why, content=content)
+        return TableCell("", key, title=why, content=content)
     name, difference = agreement(value), value.difference
     content |= {"agreement": name, "sign": SYMBOLS[name]}
     content |= {"paper": format_value(value.paper, digits), "best_paper": cell.best_paper}
     content |= {"change": f" ({difference:+.{digits}f})" if difference is not None else ""}
-    return Cell("", key, name, why, content)
+    return TableCell("", key, name, why, content)
 
 
 def _printed_counts(grid: Grid) -> str:

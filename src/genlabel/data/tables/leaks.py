@@ -49,7 +49,7 @@ class Leak:
     """Name of the feature."""
     reason: str
     dropped: bool = True
-    """Whether the column is left out unless it is included on purpose."""
+    """True if the column is left out unless it is included on purpose."""
 
 
 def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:

@@ -42,7 +42,7 @@ class PairedDifference:
 
     @property
     def within_noise(self) -> bool:
-        """Whether the interval contains zero, or there is none."""
+        """True if the interval contains zero, or there is none."""
         return not (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:

@@ -36,7 +36,7 @@ class ImageMethod(NamedTuple):
     mixer: Mixer | None
     labeler: Labeler
     learns_to_mix: bool = False
-    """Whether a policy and a critic learn how to mix together with the network: AdaMixup."""
+    """True if a policy and a critic learn how to mix together with the network: AdaMixup."""
 
 
 def make_image_method(

@@ -70,7 +70,7 @@ class RecordSchema:
 
     @property
     def has_single_runs(self) -> bool:
-        """Whether a trial is a single run, whose seconds are its own."""
+        """True if a trial is a single run, whose seconds are its own."""
         return set(self.trial._fields) == set(self.fields)
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 from genlabel.evaluation.comparison.run import PRIOR_BASELINE
 from genlabel.evaluation.comparison.verdict import accuracy_in_percent
 from genlabel.reporting.figures import plot_comparison
-from genlabel.reporting.html import Cell, DataTable, Row
-from genlabel.reporting.report.data import Block, Chart, ReportData, Section
+from genlabel.reporting.html import DataTable, Row, TableCell
+from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
 from genlabel.reporting.words import count_of, list_names, signed
 
 SCORES = {
@@ -25,14 +25,14 @@ SCORES = {
 """Title and digits of each score."""
 
 
-def comparison_section(data: ReportData) -> Section | None:
+def comparison_section(data: ReportData) -> ReportSection | None:
     """Return the section; None without a comparison."""
     if data.results is None:
         return None
     pairs: Block = (
         _pair_table(data) if data.comparison["pairs"] else "There is one method, and none to compare it with."
     )
-    return Section(
+    return ReportSection(
         "methods", "The methods side by side", [_chart(data, data.results), _score_table(data, data.results), pairs]
     )
 
@@ -66,12 +66,12 @@ def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
     return DataTable(caption, head, rows, best=[data.ranking.index(data.best)], sorted_by=1)
 
 
-def _score_cell(results: pd.DataFrame, method: str, score: str) -> Cell:
+def _score_cell(results: pd.DataFrame, method: str, score: str) -> TableCell:
     values, digits = results.loc[results["method"] == method, score], SCORES[score][1]
     if values.isna().all():
-        return Cell("", float("nan"))
+        return TableCell("", float("nan"))
     spread = f" ± {values.std():.{digits}f}" if len(values) > 1 and score in ("log_loss", "accuracy") else ""
-    return Cell(f"{values.mean():.{digits}f}{spread}", float(values.mean()))
+    return TableCell(f"{values.mean():.{digits}f}{spread}", float(values.mean()))
 
 
 def _pair_table(data: ReportData) -> DataTable:
@@ -81,9 +81,9 @@ def _pair_table(data: ReportData) -> DataTable:
         known = low is not None and high is not None
         interval = f"{signed(low, 4)} to {signed(high, 4)}" if known else ""
         result = ("better" if low > 0 else "worse" if high < 0 else "within noise") if known else "unknown"
-        better = Cell(f"{pair['better']} of {pair['splits']}", pair["better"])
-        gain = Cell(signed(pair["gain"], 4), pair["gain"])
-        rows.append([pair["method"], pair["other"], better, gain, Cell(interval, low), result])
+        better = TableCell(f"{pair['better']} of {pair['splits']}", pair["better"])
+        gain = TableCell(signed(pair["gain"], 4), pair["gain"])
+        rows.append([pair["method"], pair["other"], better, gain, TableCell(interval, low), result])
     head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
     caption = "Pairs on the same splits; the gain is the log-loss of the other less that of the method"
     return DataTable(caption, head, rows, words=[1, 5])

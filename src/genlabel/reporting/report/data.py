@@ -46,7 +46,7 @@ Block: TypeAlias = str | Chart | DataTable | Code | Sequence[str] | Mapping[str,
 
 @final
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """Section of the report."""
 
     id: str

@@ -11,8 +11,8 @@ from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.evaluation.diagnosis.result import MIN_SHARE
 from genlabel.reporting.charts import Curve, draw_curves
 from genlabel.reporting.figures import GRAY, PALETTE, new_figure, plain_text
-from genlabel.reporting.html import Cell, DataTable, Row
-from genlabel.reporting.report.data import Chart, ReportData, Section
+from genlabel.reporting.html import DataTable, Row, TableCell
+from genlabel.reporting.report.data import Chart, ReportData, ReportSection
 from genlabel.reporting.words import count_of, format_label, name_of, number_cell
 
 BINS = 8
@@ -24,13 +24,13 @@ MAX_TITLE_NAME, MAX_CELL_NAME = 13, 24
 Values = NDArray[np.float64]
 
 
-def label_section(data: ReportData) -> Section | None:
+def label_section(data: ReportData) -> ReportSection | None:
     """Return the section; None where no mixed samples were measured."""
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.mixed is None:
         return None
     charts, table = _curves(diagnosis, diagnosis.mixed), _largest_distances(diagnosis, diagnosis.mixed)
-    return Section("labels", "Two labels along lambda", [*charts, table])
+    return ReportSection("labels", "Two labels along lambda", [*charts, table])
 
 
 def _curves(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
@@ -117,7 +117,7 @@ def _largest_distances(diagnosis: Diagnosis, mixed: MixedSampleStats) -> DataTab
         parents = [part[number] for part in samples.pairs[:2]]
         rows.append(
             [
-                *(Cell(str(mixed.rows[row]), float(mixed.rows[row])) for row in parents),
+                *(TableCell(str(mixed.rows[row]), float(mixed.rows[row])) for row in parents),
                 *(str(diagnosis.classes[mixed.class_index[row]]) for row in parents),
                 number_cell(float(lam[number]), 2),
                 *(format_label(label[number], names) for label in (samples.linear_labels, samples.density_labels)),

@@ -16,8 +16,8 @@ from genlabel.reporting.diagnosis_figures import (
     draw_intrusion,
 )
 from genlabel.reporting.figures import ARM_COLORS, new_figure
-from genlabel.reporting.html import Cell, DataTable, Row
-from genlabel.reporting.report.data import Block, Chart, ReportData, Section
+from genlabel.reporting.html import DataTable, Row, TableCell
+from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
 from genlabel.reporting.words import count_of, list_names, name_of, number_cell, percent
 
 MAX_PAIR_ROWS = 200
@@ -27,16 +27,16 @@ INTRODUCTION = (
 )
 
 
-def mixing_section(data: ReportData) -> Section | None:
+def mixing_section(data: ReportData) -> ReportSection | None:
     """Return the section about the verdict; None without a diagnosis."""
     diagnosis = data.diagnosis
     if diagnosis is None:
         return None
     if diagnosis.experiment is None:
-        return Section("mixing", "Would mixing help", [diagnosis.verdict.reasons, _density_check(diagnosis)])
+        return ReportSection("mixing", "Would mixing help", [diagnosis.verdict.reasons, _density_check(diagnosis)])
     experiment = diagnosis.experiment
     blocks: list[Block] = [INTRODUCTION, _gain_chart(experiment), _arm_table(experiment), _density_check(diagnosis)]
-    return Section("mixing", "Would mixing help: a paired experiment", blocks)
+    return ReportSection("mixing", "Would mixing help: a paired experiment", blocks)
 
 
 def _gain_chart(experiment: PairedExperiment) -> Chart:
@@ -79,7 +79,7 @@ def _density_check(diagnosis: Diagnosis) -> Block:
     return Chart(figure, "Can the stacked density be trusted", caption)
 
 
-def intrusion_section(data: ReportData) -> Section | None:
+def intrusion_section(data: ReportData) -> ReportSection | None:
     """Return the section about where mixed samples land; None where none were measured."""
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.mixed is None:
@@ -91,7 +91,7 @@ def intrusion_section(data: ReportData) -> Section | None:
     caption = _intrusion_caption(diagnosis.mixed, k) + units
     title = "Share of mixed samples that land among another class, by pair of classes"
     blocks: list[Block] = [Chart(figure, title, caption), _pair_table(diagnosis)]
-    return Section("intrusion", "Where mixed samples land", blocks)
+    return ReportSection("intrusion", "Where mixed samples land", blocks)
 
 
 def _intrusion_caption(mixed: MixedSampleStats, k: int) -> str:
@@ -119,7 +119,7 @@ def _pair_table(diagnosis: Diagnosis) -> DataTable:
             number_cell(100 * pair["weight"], 1),
             number_cell(pair["n_mixed"], 0),
             number_cell(100 * pair["intrusion"], 1),
-            Cell(f"{100 * pair['low']:.0f} to {100 * pair['high']:.0f}", pair["low"]),
+            TableCell(f"{100 * pair['low']:.0f} to {100 * pair['high']:.0f}", pair["low"]),
             number_cell(100 * pair["permuted"], 1),
             number_cell(100 * pair["atypical"], 0),
             number_cell(pair["total_variation"], 2),

@@ -12,7 +12,7 @@ from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.reporting.charts import add_class_legend, draw_classes, draw_halves, draw_regions
 from genlabel.reporting.figures import finish_axes, new_figure, plain_text
-from genlabel.reporting.report.data import Chart, ReportData, Section
+from genlabel.reporting.report.data import Chart, ReportData, ReportSection
 from genlabel.reporting.words import format_label, name_of, percent
 
 MAX_POINTS, MAX_MIXED = 4500, 160
@@ -24,7 +24,7 @@ MIN_LOADING = 0.5
 Values = NDArray[np.float64]
 
 
-def projection_section(data: ReportData) -> Section | None:
+def projection_section(data: ReportData) -> ReportSection | None:
     """Return the section with rows and mixed samples; None where there are none, or a single feature."""
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.mixed is None or diagnosis.d < 2:
@@ -55,12 +55,12 @@ def projection_section(data: ReportData) -> Section | None:
     ax.autoscale_view()
     finish_axes(ax, grid="both")
     add_class_legend(figure, names)
-    return Section(
+    return ReportSection(
         "projection", "Rows and mixed samples in the plane", [Chart(figure, "Rows and mixed samples", caption)]
     )
 
 
-def region_section(data: ReportData) -> Section | None:
+def region_section(data: ReportData) -> ReportSection | None:
     """Return the section with decision regions; None unless there are two features."""
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.regions is None or diagnosis.mixed is None:
@@ -86,7 +86,7 @@ def region_section(data: ReportData) -> Section | None:
     for ax in axes[:, 0]:
         ax.set_ylabel(plain_text(features[1], 30))
     add_class_legend(figure, names)
-    return Section("regions", "Decision regions", [Chart(figure, "Decision regions of the models", caption)])
+    return ReportSection("regions", "Decision regions", [Chart(figure, "Decision regions of the models", caption)])
 
 
 def discriminant_directions(points: Values, index: NDArray[np.intp]) -> tuple[Values, float]:

@@ -10,8 +10,8 @@ from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.reporting.charts import Curve, HeatCell, draw_curves, draw_heat_map, heat_map_figure
 from genlabel.reporting.diagnosis_figures import MAX_CLASSES
 from genlabel.reporting.figures import ARM_COLORS, COOL, GRAY, HEAT, new_figure, plain_text
-from genlabel.reporting.html import Cell, DataTable, Row
-from genlabel.reporting.report.data import Block, Chart, ReportData, Section
+from genlabel.reporting.html import DataTable, Row, TableCell
+from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
 from genlabel.reporting.words import count_of, name_of, percent, percent_cell
 
 MAX_FULL_CLASSES = 8
@@ -21,7 +21,7 @@ MIN_PREDICTIONS = 5
 """Predictions of a bin of probability that is drawn."""
 
 
-def reliability_section(data: ReportData) -> Section | None:
+def reliability_section(data: ReportData) -> ReportSection | None:
     """Return the section; None where no held-out predictions were counted."""
     if not data.counts:
         return None
@@ -31,7 +31,7 @@ def reliability_section(data: ReportData) -> Section | None:
     if data.repeats_of_a_row > 1:
         introduction += f" A row is held out {data.repeats_of_a_row:.0f} times on average, and counted as often."
     blocks = [introduction, _calibration_chart(data), *_confusion(data), _class_table(data)]
-    return Section("trust", "How far to trust it", blocks)
+    return ReportSection("trust", "How far to trust it", blocks)
 
 
 def calibration_error(counts: PredictionCounts) -> float:
@@ -133,7 +133,7 @@ def _error_table(method: str, counts: PredictionCounts, wrong: NDArray[np.int64]
     rows: list[Row] = []
     for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
         if wrong[i, j]:
-            times = Cell(str(wrong[i, j]), float(wrong[i, j]))
+            times = TableCell(str(wrong[i, j]), float(wrong[i, j]))
             rows.append(
                 [counts.classes[i], counts.classes[j], times, percent_cell(wrong[i, j] / counts.class_counts[i])]
             )
@@ -150,8 +150,8 @@ def _class_table(data: ReportData) -> DataTable:
     rows: list[Row] = [
         [
             name,
-            Cell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
-            Cell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
+            TableCell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
+            TableCell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
             *(percent_cell(float(score[c])) for score in (counts.precision, counts.recall, f1)),
             *(percent_cell(float(data.counts[other].recall[c])) for other in others),
         ]

@@ -8,20 +8,20 @@ from genlabel.data.tables.columns import kind_of
 from genlabel.evaluation.records.run import software_versions
 from genlabel.reporting.charts import Bar, draw_bars
 from genlabel.reporting.figures import GRAY, PALETTE, new_figure
-from genlabel.reporting.html import Cell, DataTable
-from genlabel.reporting.report.data import Block, Chart, Code, ReportData, Section
+from genlabel.reporting.html import DataTable, TableCell
+from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection
 from genlabel.reporting.words import count_of, name_of, percent
 
 MAX_BARS, MAX_COLUMNS = 24, 300
 
 
-def table_section(data: ReportData) -> Section:
+def table_section(data: ReportData) -> ReportSection:
     """Return the section on the table: notes and leaks, classes, columns."""
     notes: Block = list(dict.fromkeys(data.notes)) or "There are no notes: no column was left out, no value changed."
-    return Section("table", "What was found in the table", [notes, _class_chart(data), _column_table(data)])
+    return ReportSection("table", "What was found in the table", [notes, _class_chart(data), _column_table(data)])
 
 
-def settings_section(data: ReportData, json_name: str) -> Section:
+def settings_section(data: ReportData, json_name: str) -> ReportSection:
     """Return the section with the command, settings and versions."""
     facts = {name: value for name, value in data.settings.items() if value}
     if data.diagnosis is not None:
@@ -30,7 +30,7 @@ def settings_section(data: ReportData, json_name: str) -> Section:
     facts["versions"] = ", ".join(f"{name} {number}" for name, number in software_versions().items())
     facts["values"] = f"all of them are in {json_name}, in the folder of this page"
     command: list[Block] = ["The command that made this page:", Code(data.command)] if data.command else []
-    return Section("repeat", "Settings and how to repeat it", [*command, facts])
+    return ReportSection("repeat", "Settings and how to repeat it", [*command, facts])
 
 
 def _class_chart(data: ReportData) -> Chart:
@@ -60,7 +60,7 @@ def _class_chart(data: ReportData) -> Chart:
 
 def _column_table(data: ReportData) -> DataTable:
     table = data.table
-    rows: list[list[str | Cell]] = [
+    rows: list[list[str | TableCell]] = [
         [
             column.name,
             column.kind,
@@ -79,11 +79,11 @@ def _column_table(data: ReportData) -> DataTable:
     return DataTable(caption, head, rows, words=[2, 5])
 
 
-def _missing_and_distinct(X: pd.DataFrame, names: tuple[object, ...]) -> list[Cell]:
+def _missing_and_distinct(X: pd.DataFrame, names: tuple[object, ...]) -> list[TableCell]:
     """Return the share of missing values and the number of distinct ones of the first feature of a column."""
     present = [name for name in names if name in X]
     if not present:
-        return [Cell(""), Cell("")]
+        return [TableCell(""), TableCell("")]
     column = X[present[0]]
     missing, distinct = float(column.isna().mean()), int(column.nunique())
-    return [Cell(percent(missing) if missing else "0", missing), Cell(f"{distinct:,}", distinct)]
+    return [TableCell(percent(missing) if missing else "0", missing), TableCell(f"{distinct:,}", distinct)]
