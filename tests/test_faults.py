@@ -554,10 +554,12 @@ class Dying:
 
 
 def test_an_interrupt_is_not_lost_where_python_loses_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     others: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", others.append)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, handler))
     before = time.monotonic()
     with pytest.raises(typer.Exit) as end, one_line_errors("all is kept"):
         time.sleep(30 if Dying() else 0)  # it is gone before the sleep

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from genlabel.cli import app
 from genlabel.evaluation import comparison
+from genlabel.evaluation.comparison.run import PRIOR_BASELINE
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     methods = {
         "vanilla": LogisticRegression(),
         "mixup": LogisticRegression(C=0.1),
-        comparison.PRIOR_BASELINE: DummyClassifier(),
+        PRIOR_BASELINE: DummyClassifier(),
     }
     monkeypatch.setattr(comparison, "default_methods", lambda *given: methods)
     return tmp_path

@@ -169,7 +169,7 @@ def test_a_sampler_adds_finite_rows_or_says_why_not(
 
 
 def check_diagnosis(answer: Answer, table: Any) -> None:
-    found = answer(partial(diagnose, table.X, table.y, folds=2, blends=20))
+    found = answer(partial(diagnose, table.X, table.y, cv=2, n_mixed=20))
     assert found is None or found.verdict.sentence
 
 
