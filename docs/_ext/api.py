@@ -63,7 +63,7 @@ def data_doc(name: str) -> list[str]:
     """
     package, _, constant = name.rpartition(".")
     inside = [one for one in sys.modules if one == package or one.startswith(f"{package}.")]
-    for module in [*inside, "genlabel._registry"]:
+    for module in inside:
         try:
             docs = ModuleAnalyzer.for_module(module)
             docs.analyze()

@@ -1,6 +1,5 @@
 from ._progress import Callback, LambdaCallback, use_callback
 from .densities import (
-    ClassDensity,
     DensityWarning,
     FlowDensity,
     ForestDensity,
@@ -32,7 +31,6 @@ __version__: str
 __all__ = [
     "AdaMixupClassifier",
     "Callback",
-    "ClassDensity",
     "CutMix",
     "DensityWarning",
     "FlowDensity",

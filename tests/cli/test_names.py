@@ -1,9 +1,9 @@
 """Names that options offer without heavy imports are those that the library knows."""
 
-from genlabel._registry import DENSITIES
 from genlabel.cli.compare import Density
 from genlabel.cli.fit import TableMethod
 from genlabel.evaluation.table_models import TABLE_METHODS
+from genlabel.registry import DENSITIES
 
 
 def test_densities_are_those_of_the_registry() -> None:

@@ -15,7 +15,6 @@ from scipy.integrate import trapezoid
 from sklearn.base import clone
 from torch.distributions import Independent, Laplace
 
-from genlabel._registry import DENSITIES as REGISTERED
 from genlabel.densities import (
     ClassDensity,
     DensityWarning,
@@ -36,6 +35,7 @@ from genlabel.densities import (
     fixed_gaussians,
 )
 from genlabel.densities.stacked import WeightedDensities
+from genlabel.registry import DENSITIES as REGISTERED
 from genlabel.testing import check_density
 from genlabel.training.networks import MLP
 

@@ -5,10 +5,10 @@ import pytest
 from torch import Tensor
 
 from genlabel import GaussianDensity, GenLabel, KernelDensity
-from genlabel._registry import LABELERS as REGISTRY
 from genlabel.labeling import Labeler, LogisticLabel
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
+from genlabel.registry import LABELERS as REGISTRY
 from genlabel.testing import check_labeler
 
 LABELERS: list[Labeler] = [

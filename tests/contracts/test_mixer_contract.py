@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from genlabel._registry import MIXERS as REGISTRY
 from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup
 from genlabel.mixing.base import blend, check_within_batch, draw_to_device
+from genlabel.registry import MIXERS as REGISTRY
 from genlabel.testing import check_mixer
 
 

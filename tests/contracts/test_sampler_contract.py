@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 from genlabel import GaussianDensity, GenLabelSampler, GenMix, KernelDensity
-from genlabel._registry import SAMPLERS as REGISTRY
 from genlabel.densities import MixtureDensity, StackedDensity, fixed_gaussians
+from genlabel.registry import SAMPLERS as REGISTRY
 from genlabel.testing import check_sampler
 
 SAMPLERS: list[Any] = [

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel._registry import ATTACKS
 from genlabel._validation import check_count, warn
 from genlabel.attacks.base import Attack
 from genlabel.attacks.models import PIXEL_BOUNDS, AttackedModel, AttackedNetwork
+from genlabel.registry import ATTACKS
 
 
 @ATTACKS.register("autoattack")

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._arrays import chunks, one_hot
-from genlabel._registry import ATTACKS
 from genlabel._validation import check_count
 from genlabel.attacks.base import Attack, row_norm
 from genlabel.attacks.models import AttackedModel, predict
+from genlabel.registry import ATTACKS
 
 WALK = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
 """Initial steps of the walk, which adapt. The defaults of foolbox are for images, which have far more features."""

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genlabel._registry import ATTACKS
 from genlabel._validation import check_count, check_positive
 from genlabel.attacks.base import Attack, BestAdversarial, steepest_direction
 from genlabel.attacks.models import AttackedModel
+from genlabel.registry import ATTACKS
 
 
 @ATTACKS.register("fgsm")

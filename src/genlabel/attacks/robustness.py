@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor
-from genlabel._registry import ATTACKS
 from genlabel._validation import check_choice, check_positive
 from genlabel.attacks.adapters import SPACES, label_indices, view_classifier, view_network
 from genlabel.attacks.base import Attack, check_class_indices
 from genlabel.attacks.models import AttackedModel
+from genlabel.registry import ATTACKS
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Class-conditional densities log p_c(x), fitted to labeled points."""
 
-from genlabel._registry import DENSITIES
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.flow import FlowDensity
@@ -18,7 +17,6 @@ from genlabel.densities.stacked import StackedDensity
 from genlabel.densities.vae import VAEDensity
 
 __all__ = [
-    "DENSITIES",
     "ClassDensity",
     "CollapseWarning",
     "DensityWarning",

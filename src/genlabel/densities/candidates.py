@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.discriminant import DiscriminantDensity
@@ -13,6 +12,7 @@ from genlabel.densities.forest import ForestDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.power_transform import PowerTransformedDensity
+from genlabel.registry import DENSITIES
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
 MAX_KERNELS = 1000  # kernels per class: the cost of labels of mixed samples is proportional to it

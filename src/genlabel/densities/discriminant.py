@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import chunks, to_device
-from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities.base import MAX_CHUNK_VALUES, ClassDensity, DensityWarning
 from genlabel.densities.covariance import (
@@ -29,6 +28,7 @@ from genlabel.densities.covariance import (
     to_gaussians,
 )
 from genlabel.densities.cross_validation import CrossValSample
+from genlabel.registry import DENSITIES
 
 MIN_RELATIVE_VARIANCE = 1e-12  # variance of a principal axis, relative to the largest, below which it is dropped
 

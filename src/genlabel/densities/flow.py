@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._progress import Callback
-from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count
 from genlabel.densities.neural import NeuralDensity, TrainingPoints, hidden_sizes, train_until_plateau
+from genlabel.registry import DENSITIES
 
 
 @DENSITIES.register("flow")

@@ -14,10 +14,10 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from genlabel._arrays import chunks, to_device
-from genlabel._registry import DENSITIES
 from genlabel._validation import check_count, ignore_overflow
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.cross_validation import stratified_order
+from genlabel.registry import DENSITIES
 
 CHUNK_STEPS = 60_000  # trees times points per chunk
 MIN_RELATIVE_VARIANCE = 1e-6  # lower bound on the variance of a feature, relative to the largest

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_numpy, as_tensor, like
-from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_interval
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import (
@@ -26,6 +25,7 @@ from genlabel.densities.covariance import (
     whitening,
 )
 from genlabel.densities.per_class import class_samples
+from genlabel.registry import DENSITIES
 
 MIN_PAIR_FEATURES = 64  # features above which log-densities of mixed points are computed from those of their parents
 MAX_DISTANCES = 1 << 24  # pairwise distances that are stored for it

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng, chunks, to_device
-from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import MIN_STACK_WEIGHT
 from genlabel.densities.covariance import (
@@ -29,6 +28,7 @@ from genlabel.densities.covariance import (
 )
 from genlabel.densities.cross_validation import CrossValSample
 from genlabel.densities.per_class import ClassSample, PerClassDensity, class_samples
+from genlabel.registry import DENSITIES
 
 CHUNK_KERNELS, GPU_CHUNK_KERNELS = 1 << 19, 1 << 26
 """Kernels per chunk: on a CPU few enough for the cache, on a GPU enough to keep it busy."""

@@ -16,12 +16,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from genlabel._arrays import as_rng, chunks, to_device
-from genlabel._registry import DENSITIES
 from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Groups, group_by_class, to_gaussians
 from genlabel.densities.cross_validation import CrossValSample
+from genlabel.registry import DENSITIES
 
 MIN_SCALE = 1e-100  # lower bound on the scale of a feature, whose square would otherwise vanish
 EM_TOLERANCE = 3e-3  # gain of the mean log-likelihood below which a mixture has converged

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from genlabel._arrays import as_numpy, as_tensor, like, to_device
 from genlabel._progress import out_of_time, report_truncation
-from genlabel._registry import DENSITIES
 from genlabel._splits import Fold, fold_numbers, make_folds, round_robin_folds, training_rows
 from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_positive, check_weights, suppress_own_warnings, warn
@@ -32,6 +31,7 @@ from genlabel.densities.stacking import (
     mix_posteriors,
 )
 from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.registry import DENSITIES
 
 MAX_FIT_ROWS = 200_000  # rows that members are fitted to: they have few parameters
 MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS = 3_000, 12_000

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._progress import Callback
-from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.covariance import LOG_2_PI
 from genlabel.densities.neural import NeuralDensity, TrainingPoints, hidden_sizes, train_until_plateau
+from genlabel.registry import DENSITIES
 
 MAX_LATENT = 8  # upper bound on the default number of latent dimensions
 MAX_LOG_STD = 6.0  # bound on the absolute log standard deviations of the encoder

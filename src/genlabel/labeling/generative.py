@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel._arrays import as_numpy, to_device
-from genlabel._registry import LABELERS
 from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.labeling.base import Labeler
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
+from genlabel.registry import LABELERS
 
 
 @final

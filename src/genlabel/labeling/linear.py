@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import to_device
-from genlabel._registry import LABELERS
 from genlabel._validation import check_positive
 from genlabel.labeling.base import Labeler
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
+from genlabel.registry import LABELERS
 
 
 @final

@@ -7,13 +7,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel._registry import SAMPLERS
 from genlabel._standardization import Standardization
 from genlabel.densities.candidates import named_density
 from genlabel.labeling.generative import GenLabel
 from genlabel.mixing import Mixup, Sampler, Synthetic
 from genlabel.mixing.base import BatchInfo
 from genlabel.mixing.sampler import resolve_n_aug
+from genlabel.registry import SAMPLERS
 
 
 @final

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import as_rng, to_device
-from genlabel._registry import MIXERS
 from genlabel._validation import check_count, ignore_overflow
 from genlabel.mixing.base import Mixer, MixParams, as_points
 from genlabel.mixing.mixup import draw_lam
+from genlabel.registry import MIXERS
 
 
 @final

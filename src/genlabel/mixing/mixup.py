@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._arrays import as_rng
-from genlabel._registry import MIXERS
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.mixing.base import LinearMixer, MixParams
+from genlabel.registry import MIXERS
 
 
 @final

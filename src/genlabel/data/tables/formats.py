@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from genlabel._registry import Registry
 from genlabel.data.tables.csv_dialect import CsvDialect, sniff_csv_dialect
 from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
+from genlabel.registry import Registry
 
 FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables.formats")
 """File formats of tables by name."""

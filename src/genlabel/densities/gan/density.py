@@ -12,7 +12,6 @@ from torch import Tensor
 
 from genlabel._arrays import Seed, as_rng, chunks, like, named_device
 from genlabel._progress import Callback, training_callback
-from genlabel._registry import DENSITIES
 from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
@@ -37,6 +36,7 @@ from genlabel.densities.gan.training import (
     select_generator,
     train_gans,
 )
+from genlabel.registry import DENSITIES
 
 PENALTY = 0.05  # default weight of the penalty of the critic, for features of variance 1
 CHANNELS = 16  # channels of the first convolution of an image network

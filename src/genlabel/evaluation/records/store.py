@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from genlabel._registry import Registry
 from genlabel.evaluation.records.schema import Record, RecordSchema, RunKey
+from genlabel.registry import Registry
 
 STORES: Registry[RecordStore] = Registry("store", "genlabel.evaluation.records")
 """Stores of records by name."""

@@ -12,7 +12,6 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from genlabel._registry import SAMPLERS
 from genlabel._standardization import Standardization
 from genlabel._validation import check_positive, warn
 from genlabel.densities import ClassDensity
@@ -20,6 +19,7 @@ from genlabel.densities.candidates import named_density
 from genlabel.mixing.genmix.finders import Finder, ProjectionFinder, QuadricFinder, third_is_likelier
 from genlabel.mixing.genmix.segments import SegmentFinder
 from genlabel.mixing.sampler import Sampler, Synthetic, resolve_n_aug
+from genlabel.registry import SAMPLERS
 
 MAX_SEARCHES = 1 << 14
 """Searches that run at once."""

@@ -1,8 +1,8 @@
 """Registries: densities, mixers, labelers, samplers and attacks by name.
 
-A class registers itself with one line above it, `@DENSITIES.register("kernel")`. The names in constructors, on the
-command line, in saved models, in docstrings and in the contract tests come from here. Another package registers its
-classes by an entry point of the group `genlabel.densities` (or mixers, labelers, samplers, attacks): the module that it
+A class registers itself with one line above it, `@DENSITIES.register("kernel")`; its name then works in constructors,
+on the command line and in saved models. Another package registers its classes by an entry point of the group
+`genlabel.densities`, `genlabel.mixing` (samplers too), `genlabel.labeling` or `genlabel.attacks`: the module that it
 names is imported when names are looked up.
 """
 
@@ -12,13 +12,15 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-T = TypeVar("T")
-Kind = TypeVar("Kind", bound=type)
+from genlabel._validation import check_choice
+
+_T = TypeVar("_T")
+_Class = TypeVar("_Class", bound=type)
 
 
-class Registry(Generic[T]):
+class Registry(Generic[_T]):
     """Classes of one kind by name.
 
     Parameters
@@ -44,11 +46,10 @@ class Registry(Generic[T]):
 
     def __init__(self, kind: str, *packages: str) -> None:
         self.kind, self.packages = kind, packages
-        self._factories: dict[str, Callable[[], T]] = {}
-        self._classes: dict[str, type[T]] = {}
+        self._factories: dict[str, partial[_T]] = {}
         self._complete = False
 
-    def register(self, name: str, **parameters: Any) -> Callable[[Kind], Kind]:
+    def register(self, name: str, **parameters: Any) -> Callable[[_Class], _Class]:
         """Return a decorator that registers a class under a name.
 
         Parameters
@@ -58,12 +59,10 @@ class Registry(Generic[T]):
             Constructor parameters of the instance that the name stands for, where they are not the defaults.
         """
 
-        def decorate(cls: Kind) -> Kind:
-            if self._classes.get(name, cls).__qualname__ != cls.__qualname__:
-                raise ValueError(
-                    f"{self.kind} {name!r} is already registered by {self._classes[name].__name__}; choose another name"
-                )
-            self._classes[name] = cls
+        def decorate(cls: _Class) -> _Class:
+            other: Any = self._factories[name].func if name in self._factories else cls
+            if other.__qualname__ != cls.__qualname__:
+                raise ValueError(f"{self.kind} {name!r} is already registered by {other.__name__}; choose another name")
             self._factories[name] = partial(cls, **parameters)
             return cls
 
@@ -74,12 +73,12 @@ class Registry(Generic[T]):
         self._load()
         return tuple(self._factories)
 
-    def classes(self) -> dict[str, type[T]]:
+    def classes(self) -> dict[str, type[_T]]:
         """Return the classes by name."""
         self._load()
-        return dict(self._classes)
+        return {name: cast(type[_T], factory.func) for name, factory in self._factories.items()}
 
-    def create(self, name: str, also: str = "") -> T:
+    def create(self, name: str, also: str = "") -> _T:
         """Return a new instance of the entry of a name.
 
         Parameters
@@ -89,9 +88,7 @@ class Registry(Generic[T]):
             Other values that the caller accepts, for the error message.
         """
         self._load()
-        if name not in self._factories:
-            known = ", ".join(map(repr, self._factories)) + (f", or {also}" if also else "")
-            raise ValueError(f"{self.kind}={name!r} is not known; choose one of {known}")
+        check_choice(self.kind, name, self._factories, also)
         return self._factories[name]()
 
     def _load(self) -> None:
