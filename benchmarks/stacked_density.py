@@ -31,7 +31,7 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 from timing import seconds
 
-from genlabel._splits import Fold, make_folds, round_robin_folds
+from genlabel.data.folds import Fold, make_folds
 from genlabel.densities import DensityWarning, StackedDensity
 from genlabel.densities.base import CrossFittedDensity
 
@@ -57,7 +57,7 @@ def points(size: str) -> tuple[Any, Any]:
 
 
 def folds_of(y: Any) -> list[Fold]:
-    folds = make_folds(5, y, 0, round_robin_folds)
+    folds = make_folds(5, y, 0)
     return folds if len(y) <= SPLIT_ROWS else folds[:1]
 
 

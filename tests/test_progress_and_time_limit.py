@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier, _progress, _progress_display
+from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier, _progress
 from genlabel._progress import FitProgress, LambdaCallback, ProgressEvent, track_fit, use_callback
 from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, StackedDensity
 from genlabel.estimators.validation import validate_fit_input
@@ -165,14 +165,14 @@ def test_a_log_has_a_line_every_few_seconds_at_most(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(_progress_display, "monotonic", clock)
+    monkeypatch.setattr(_progress, "monotonic", clock)
     with track_fit(1, "fit") as fit:
         fit.plan({"search": 1.0})
         with fit.stage("search"):
             for done in range(2200):
                 clock.now += 0.01
                 fit.update(done, 2200)
-    assert len(capsys.readouterr().err.splitlines()) == 22.0 // _progress_display.MIN_SECONDS_BETWEEN_LINES + 1
+    assert len(capsys.readouterr().err.splitlines()) == 22.0 // _progress.MIN_SECONDS_BETWEEN_LINES + 1
 
 
 def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
@@ -283,7 +283,7 @@ def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, search: s
     seconds_of = {m: 0.01 * (m + 1) for m in range(len(space.mixing))}
     before = (0, 0)
     for seconds in np.geomspace(0.01, 100.0, 60):
-        told = SimpleNamespace(stage_time_left=seconds, truncations=[])
+        told = SimpleNamespace(time_left=seconds, truncations=[])
         ((entries,), epochs) = fit_to_time_limit(space, every_one, 40, schedule, seconds_of, told)
         slowest = max(seconds_of[space.configurations[e].mixing] for e in entries)
         assert epochs == 1 or count_epochs(schedule(epochs), len(entries)) * slowest <= seconds
@@ -342,7 +342,7 @@ def test_an_interrupt_leaves_everything_as_it_was(name: str, stage: str, fitted:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
-    assert _progress.current_fit() is None
+    assert _progress._fit.get() is None
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[key] is value for key, value in before.items())
     if fitted:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization
 
 KINDS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.as_tensor}
 kinds = pytest.mark.parametrize("kind", KINDS)

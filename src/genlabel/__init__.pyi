@@ -23,7 +23,7 @@ from .integrations import GenLabelMixup
 from .labeling import GenLabel, GenLabelSampler, LinearLabel, OnlineGenLabel
 from .mixing import CutMix, GenMix, ManifoldMixup, Mixup
 from .model_selection import GridSearch, HalvingSearch, TrainingOptions
-from .persistence import LoadedModel, export_onnx, load_model, save_model
+from .persistence import export_onnx, load_model, save_model
 from .reporting import write_report
 
 __version__: str
@@ -48,7 +48,6 @@ __all__ = [
     "KernelDensity",
     "LambdaCallback",
     "LinearLabel",
-    "LoadedModel",
     "ManifoldMixup",
     "MixtureDensity",
     "Mixup",

@@ -1,9 +1,9 @@
-"""Conversion between NumPy and torch: results are of the kind of the input."""
+"""Arrays of NumPy and torch: conversion, where results are of the kind of the input, and standardization."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ Values = ArrayLike | Tensor
 """Array-like input: numbers, lists, arrays, tensors, columns and tables."""
 Seed = np.random.Generator | np.random.RandomState | np.random.SeedSequence | Sequence[int] | int | None
 """Argument of :func:`as_rng`; None is a new generator each time."""
+ROUNDING_TOLERANCE = 1e-13
+"""A standard deviation of at most this share of the mean is rounding."""
 
 
 def as_tensor(X: Values) -> Tensor:
@@ -94,3 +96,91 @@ def as_rng(rng: Seed) -> np.random.Generator:
     if isinstance(rng, torch.Generator):
         raise TypeError("rng is a torch.Generator; pass a numpy one, np.random.default_rng(seed), or a seed")
     return np.random.default_rng(rng)
+
+
+class Standardization(NamedTuple):
+    """Standardization of features: minus the mean, over the standard deviation; of NumPy or torch, as it was fitted.
+
+    A feature whose values are all equal, or differ by rounding, is constant: it has scale 1, and is left out unless
+    `keep_constant` of :meth:`fit` is set.
+
+    >>> X = np.array([[0.0, 7.0, 1.0], [4.0, 7.0, 3.0]])
+    >>> fitted = Standardization.fit(X)
+    >>> fitted(X)
+    array([[-1., -1.],
+           [ 1.,  1.]])
+    >>> fitted.inverse(fitted(X))
+    array([[0., 7., 1.],
+           [4., 7., 3.]])
+    """
+
+    mean: Any
+    """(d,)"""
+    scale: Any
+    """(d,)"""
+    mask: Any
+    """Mask of the features, (d,): False for those that are left out."""
+
+    @classmethod
+    def fit(
+        cls, X: Array, weight: Array | None = None, *, keep_constant: bool = False, whole: Standardization | None = None
+    ) -> Standardization:
+        """Return the standardization of the features of `X` (n, d), with optional weights (n,) of its rows.
+
+        A fold keeps the features of the `whole` data, and its scale of those that are constant in the fold.
+        """
+        xp: Any = torch if isinstance(X, Tensor) else np
+        mean: Any
+        deviation: Any
+        # NOTE: the estimators use NumPy, the densities torch; they differ in the last digit, and published results rest
+        # on both. A division by the range, or by a power of 2, which changes no digit, keeps squares from overflowing.
+        if isinstance(X, Tensor):
+            share = X.new_full((len(X),), 1.0 / len(X)) if weight is None else weight / weight.sum()
+            mean = share @ X
+            centered = X - mean
+            unit = torch.ldexp(torch.ones_like(mean), centered.abs().amax(0).frexp().exponent - 1)
+            deviation = unit * (share @ (centered / unit) ** 2).sqrt()
+        else:
+            mean = np.average(X, axis=0, weights=weight)
+            residual = X - mean
+            reach = np.abs(residual).max(0)
+            size = np.where(reach > 0, reach, 1.0)
+            deviation = size * np.sqrt(np.average((residual / size) ** 2, axis=0, weights=weight))
+        varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING_TOLERANCE * xp.abs(mean))
+        mask = xp.ones_like(varies) if keep_constant else varies
+        scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
+        # A tensor's `mask` stays on the CPU, so that a call need not wait for a GPU to know whether all are kept.
+        return cls(mean, scale, whole.mask if whole is not None else mask.cpu() if xp is torch else mask)
+
+    @classmethod
+    def identity(cls, X: Array) -> Standardization:
+        """Return the standardization that leaves the features of `X` (n, d) unchanged."""
+        xp: Any = torch if isinstance(X, Tensor) else np
+        return cls(xp.zeros_like(X[0]), xp.ones_like(X[0]), xp.ones(X.shape[1], dtype=bool))
+
+    def __call__(self, X: Any) -> Any:
+        """Return standardized points, (m, selected features); a tensor in the precision of the fit, on its device."""
+        if not isinstance(X, Tensor):
+            return ((X - self.mean) / self.scale)[:, self.mask]
+        mean, scale = to_device(self.mean, X), to_device(self.scale, X)
+        scaled = (X.to(mean.dtype) - mean) / scale
+        return scaled if bool(self.mask.all()) else scaled[:, to_device(self.mask.nonzero()[:, 0], X)]
+
+    def inverse(self, points: Any) -> Any:
+        """Return the points (m, d) whose standardized points are `points` (m, selected features).
+
+        Features that were left out have their mean.
+        """
+        if isinstance(points, Tensor):
+            mean, scale, mask = (values.to(points.device) for values in self)
+            result = mean.repeat(len(points), 1)
+        else:
+            mean, scale, mask = self
+            result = np.tile(mean, (len(points), 1))
+        result[:, mask] = points * scale[mask] + mean[mask]
+        return result
+
+    @property
+    def log_volume(self) -> float:
+        """Sum of the log-scales of the selected features: subtract it from a log-density of standardized points."""
+        return float(torch.as_tensor(self.scale).log()[torch.as_tensor(self.mask)].sum())

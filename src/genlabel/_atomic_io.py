@@ -17,13 +17,6 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[Path]:
     After an error, an interrupt or on a full disk the old file is unchanged and nothing else remains; a killed process
     leaves at most a hidden folder next to it. Special files such as /dev/stdout are written directly.
 
-    Parameters
-    ----------
-    path : path
-        Path of the file.
-
-    Examples
-    --------
     >>> with TemporaryDirectory() as folder:
     ...     with atomic_writer(f"{folder}/a.csv") as temporary:
     ...         _ = temporary.write_text("x,y")
@@ -47,13 +40,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def atomic_write(path: str | os.PathLike[str], content: str | bytes | memoryview) -> None:
-    """Write a file atomically, text as UTF-8; its folder is created.
-
-    >>> with TemporaryDirectory() as folder:
-    ...     atomic_write(f"{folder}/deep/a.txt", "text")
-    ...     Path(folder, "deep", "a.txt").read_text()
-    'text'
-    """
+    """Write a file atomically, text as UTF-8; its folder is created."""
     with _clear_errors(Path(path)):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     with atomic_writer(path) as temporary:
@@ -65,11 +52,6 @@ def atomic_write_dir(folder: Path, contents: Mapping[str, bytes]) -> None:
 
     A new folder appears at once. In an existing one the files are moved one after the other, in their order, once all
     of them are on the disk: only a kill between these moves leaves old and new files.
-
-    >>> with TemporaryDirectory() as parent:
-    ...     atomic_write_dir(Path(parent, "model"), {"a": b"1", "b": b"2"})
-    ...     sorted(path.name for path in Path(parent, "model").iterdir())
-    ['a', 'b']
     """
     is_new = not folder.exists()
     with _clear_errors(folder):

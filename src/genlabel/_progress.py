@@ -1,4 +1,4 @@
-"""Callbacks of long work, and the progress and the time limit of a fit.
+"""Callbacks of long work, the progress and time limit of a fit, and the display of progress on the error stream.
 
 Functions that train take `callback=`. Methods that cannot, such as scikit-learn's `fit`, report to the callback of
 :func:`use_callback`.
@@ -6,12 +6,20 @@ Functions that train take `callback=`. Methods that cannot, such as scikit-learn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+MIN_SECONDS_BETWEEN_LINES = 5.0
+"""Time between two lines about a fit, except for the lines that end a stage."""
 
 
 class ProgressEvent(NamedTuple):
@@ -78,14 +86,9 @@ class Callback:
         """Receive the state of a fit; it is called after each epoch and where a stage or a step begins or ends."""
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Receive the end of an epoch of training.
+        """Receive the index of an epoch that ended, from 0, and its results by name, such as "loss".
 
-        Parameters
-        ----------
-        epoch : int
-            Index of the epoch, from 0.
-        logs : mapping of str -> value
-            Results of the epoch by name, such as "loss"; empty where many networks are trained together.
+        There are no results where many networks are trained together.
         """
 
     def on_run_start(self, plan: RunPlan) -> None:
@@ -100,15 +103,8 @@ class Callback:
 
 @final
 class LambdaCallback(Callback):
-    """Callback made of functions.
+    """Callback made of functions, by the names of the methods that they stand for.
 
-    Parameters
-    ----------
-    **methods : callable
-        Functions by the name of the method that they stand for, such as `on_epoch_end`.
-
-    Examples
-    --------
     >>> LambdaCallback(on_trial_start=print).on_trial_start("mixup")
     mixup
     """
@@ -120,50 +116,22 @@ class LambdaCallback(Callback):
             setattr(self, name, function)
 
 
-@final
-class CallbackList(Callback):
-    """Several callbacks as one; each method calls them in their order.
+def combine_callbacks(*callbacks: Callback | None) -> Callback:
+    """Return a callback whose methods call those of several callbacks, in their order; None is left out.
 
-    Parameters
-    ----------
-    callbacks : iterable of Callback or None
-        Callbacks; None is left out.
-
-    Examples
-    --------
     >>> printer = LambdaCallback(on_trial_start=print)
-    >>> CallbackList([None, printer, printer]).on_trial_start("mixup")
+    >>> combine_callbacks(None, printer, printer).on_trial_start("mixup")
     mixup
     mixup
     """
 
-    def __init__(self, callbacks: Iterable[Callback | None]) -> None:
-        self.callbacks = [callback for callback in callbacks if callback is not None]
+    def call_all(method: str, *arguments: Any) -> None:
+        for callback in callbacks:
+            if callback is not None:
+                getattr(callback, method)(*arguments)
 
-    def on_progress(self, event: ProgressEvent) -> None:
-        """Call all."""
-        for callback in self.callbacks:
-            callback.on_progress(event)
-
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Call all."""
-        for callback in self.callbacks:
-            callback.on_epoch_end(epoch, logs)
-
-    def on_run_start(self, plan: RunPlan) -> None:
-        """Call all."""
-        for callback in self.callbacks:
-            callback.on_run_start(plan)
-
-    def on_trial_start(self, trial: Any) -> None:
-        """Call all."""
-        for callback in self.callbacks:
-            callback.on_trial_start(trial)
-
-    def on_trial_end(self, result: TrialResult) -> None:
-        """Call all."""
-        for callback in self.callbacks:
-            callback.on_trial_end(result)
+    methods = [name for name in vars(Callback) if name.startswith("on_")]
+    return LambdaCallback(**{name: partial(call_all, name) for name in methods})
 
 
 _callback: ContextVar[Callback | None] = ContextVar("callback", default=None)
@@ -174,18 +142,7 @@ _fit: ContextVar[FitProgress | None] = ContextVar("fit", default=None)
 def use_callback(callback: Callback) -> Iterator[None]:
     """Report the fits of estimators and densities in this block to a callback; safe in threads.
 
-    An inner block replaces the callback of an outer one.
-
-    >>> from sklearn.datasets import load_iris
-    >>> from genlabel import MixupClassifier, TrainingOptions
-    >>> events = []
-    >>> with use_callback(LambdaCallback(on_progress=events.append)):
-    ...     model = MixupClassifier(training=TrainingOptions(epochs=10)).fit(*load_iris(return_X_y=True))
-    >>> [event.stage for event in events if event.stage_ended]  # doctest: +NORMALIZE_WHITESPACE
-    ['search, rung 1 of 4, 24 candidates', 'search, rung 2 of 4, 8 candidates',
-     'search, rung 3 of 4, 5 candidates', 'search, rung 4 of 4, 3 candidates']
-    >>> events[-1].fraction, events[-1].seconds_left
-    (1.0, 0.0)
+    An inner block replaces the callback of an outer one. :class:`Callback` has an example.
     """
     token = _callback.set(callback)
     try:
@@ -196,58 +153,31 @@ def use_callback(callback: Callback) -> Iterator[None]:
 
 @final
 class FitProgress(Callback):
-    """Progress of a fit, and its time limit.
+    """Progress of a fit, and its time limit in seconds from now on; it reports to a callback.
 
-    Parameters
-    ----------
-    callback : Callback, optional
-        Callback that receives the events and epochs.
-    time_limit : float
-        Seconds that the fit may take from now on.
-
-    Attributes
-    ----------
-    epoch_weight : float
-        Work of each of the next epochs, such as the number of candidates that they train.
-    best_loss : float or None
-        Lowest held-out log-loss so far.
-    truncations : list of str
-        Parts of the fit that were left out because time was short.
-
-    Examples
-    --------
-    >>> printer = LambdaCallback(on_progress=lambda event: print(event.stage, event.fraction, event.stage_ended))
-    >>> progress = FitProgress(printer)
-    >>> progress.plan({"stacked density": 1.0, "search": 3.0})
-    >>> with progress.stage("stacked density"):
-    ...     progress.update(1, 2)
-    stacked density 0.0 False
-    stacked density 0.125 False
-    stacked density 0.25 True
+    The fit has stages, and a stage may have steps.
     """
 
     def __init__(self, callback: Callback | None = None, time_limit: float = inf) -> None:
-        self._callback = callback
-        self.time_limit, self._begin = time_limit, monotonic()
+        self.callback, self.time_limit = callback, time_limit
         self.epoch_weight = 1.0
+        """Work of each of the next epochs, such as the number of candidates that they train."""
         self.best_loss: float | None = None
+        """Lowest held-out log-loss so far."""
         self.truncations: list[str] = []
+        """Parts of the fit that were left out because time was short."""
+        self._begin = self._stage_begin = monotonic()
+        self._stage_end = time_limit
         self._shares: dict[str, float] = {}
         self._stage, self._step, self._epochs = "", "", 0
         # Fractions: of the fit before this stage, of this stage in the fit, of the stage that is done; and the latter's
         # increase for each unit of work.
         self._before = self._share = self._done = self._per_work = 0.0
-        self._stage_end, self._stage_begin = time_limit, self._begin
 
     @property
     def has_time_limit(self) -> bool:
         """True if the fit has a time limit."""
         return self.time_limit < inf
-
-    @property
-    def has_callback(self) -> bool:
-        """True if a callback receives the events."""
-        return self._callback is not None
 
     @property
     def elapsed(self) -> float:
@@ -256,18 +186,8 @@ class FitProgress(Callback):
 
     @property
     def time_left(self) -> float:
-        """Seconds until the time limit."""
-        return self.time_limit - self.elapsed
-
-    @property
-    def stage_time_left(self) -> float:
-        """Seconds until the stage should end."""
+        """Seconds until the stage should end, or the fit where there is no stage."""
         return self._stage_end - self.elapsed
-
-    @property
-    def out_of_time(self) -> bool:
-        """True if the stage should end now."""
-        return self.stage_time_left <= 0.0
 
     def plan(self, shares: Mapping[str, float]) -> None:
         """Set the stages in their order, and the approximate share of each in the whole fit."""
@@ -285,7 +205,7 @@ class FitProgress(Callback):
             yield
             return
         names = list(self._shares)
-        self._before = sum(self._shares[one] for one in names[: names.index(name)]) if names else 0.0
+        self._before = sum(self._shares[other] for other in names[: names.index(name)]) if names else 0.0
         self._stage, self._step, self._share = name, "", self._shares.get(name, 0.0)
         self._done = self._per_work = 0.0
         self._report()
@@ -312,8 +232,8 @@ class FitProgress(Callback):
         """Count an epoch."""
         self._epochs += 1
         self._done = min(1.0, self._done + self.epoch_weight * self._per_work)
-        if self._callback is not None:
-            self._callback.on_epoch_end(epoch, logs)
+        if self.callback is not None:
+            self.callback.on_epoch_end(epoch, logs)
         self._report()
 
     def record_loss(self, loss: float) -> None:
@@ -321,7 +241,7 @@ class FitProgress(Callback):
         self.best_loss = loss if self.best_loss is None else min(self.best_loss, loss)
 
     def _report(self, stage_ended: bool = False) -> None:
-        if self._callback is None:
+        if self.callback is None:
             return
         stage = f"{self._stage}, {self._step}" if self._step else self._stage
         fraction = round(self._before + self._share * self._done, 9) if self._shares else None
@@ -330,32 +250,14 @@ class FitProgress(Callback):
         if done <= 0.0:
             done, seconds = self._before, self.elapsed
         left = None if fraction is None or done <= 0.0 else seconds / done * (1.0 - fraction)
-        self._callback.on_progress(ProgressEvent(stage, fraction, left, self.best_loss, self._epochs, stage_ended))
+        self.callback.on_progress(ProgressEvent(stage, fraction, left, self.best_loss, self._epochs, stage_ended))
 
 
 @contextmanager
 def track_fit(verbose: int, name: str, time_limit: float | None = None) -> Iterator[FitProgress]:
-    """Give the progress of a fit, which reports to the current callback and, if `verbose`, to the error stream.
-
-    Parameters
-    ----------
-    verbose : int
-        Progress is displayed if it is above 0.
-    name : str
-        Name of the fit in the display.
-    time_limit : float, optional
-        Seconds that the fit may take.
-
-    >>> with track_fit(0, "a fit", time_limit=60.0) as progress:
-    ...     progress.time_left > 59.0
-    True
-    """
-    callback = _callback.get()
-    with ExitStack() as stack:
-        if verbose > 0:
-            from genlabel._progress_display import display_progress
-
-            callback = CallbackList([stack.enter_context(display_progress(name, announce=False)), callback])
+    """Give the progress of a fit, which reports to the current callback and, if `verbose` > 0, to the error stream."""
+    with ProgressDisplay(name, announce=False) if verbose > 0 else nullcontext() as display:
+        callback = _callback.get() if display is None else combine_callbacks(display, _callback.get())
         progress = FitProgress(callback, inf if time_limit is None else time_limit)
         token = _fit.set(progress)
         try:
@@ -366,15 +268,7 @@ def track_fit(verbose: int, name: str, time_limit: float | None = None) -> Itera
 
 @contextmanager
 def training_callback(verbose: int, name: str) -> Iterator[Callback | None]:
-    """Give the callback for the training of a density.
-
-    It is the current one inside the fit of an estimator; alone, a verbose density displays its own progress.
-
-    >>> printer = LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch))
-    >>> with use_callback(printer), training_callback(0, "flow") as callback:
-    ...     callback.on_epoch_end(3, {})
-    3
-    """
+    """Give the callback for the training of a density: the current one, or a display if it is verbose and alone."""
     if verbose <= 0 or _fit.get() is not None:
         yield _callback.get()
         return
@@ -382,46 +276,144 @@ def training_callback(verbose: int, name: str) -> Iterator[Callback | None]:
         yield progress
 
 
-def current_fit() -> FitProgress | None:
-    """Return the progress of the fit that is running in this context, if there is one."""
-    return _fit.get()
+def current_fit() -> FitProgress:
+    """Return the progress of the fit that runs in this context; outside of a fit, one that nobody reads."""
+    return _fit.get() or FitProgress()
 
 
-def report_progress(done: float, total: float) -> None:
-    """Set the fraction of the current stage that is done, if a fit is running.
+@final
+class ProgressDisplay(Callback):
+    """Display of a fit, or of the trials of a run, on the error stream: a bar on a terminal, lines elsewhere.
 
-    >>> printer = LambdaCallback(on_progress=lambda event: print(event.fraction))
-    >>> with use_callback(printer), track_fit(0, "a fit") as progress:
-    ...     progress.plan({"stacked density": 1.0, "search": 3.0})
-    ...     with progress.stage("search"):
-    ...         report_progress(1, 2)
-    0.25
-    0.625
-    1.0
+    `name` is that of the fit, or the first description of the work. A run counts units, named in the singular, and has
+    about `max_lines` lines. `announce` prints the name at once where there is no terminal; `quiet` displays nothing,
+    for processes other than the first.
+
+    >>> from contextlib import redirect_stderr
+    >>> with redirect_stderr(sys.stdout), ProgressDisplay("a fit", announce=False) as display:
+    ...     display.on_progress(ProgressEvent("search", 0.5, 60.0, best_loss=0.31, epochs=40, stage_ended=True))
+    a fit: search: 50 % done, 60 s left, best held-out log-loss 0.3100
     """
-    progress = _fit.get()
-    if progress is not None:
-        progress.update(done, total)
+
+    def __init__(
+        self, name: str, *, unit: str = "fit", max_lines: int = 10, announce: bool = True, quiet: bool = False
+    ) -> None:
+        self.name, self.unit, self.max_lines, self.announce, self.quiet = name, unit, max_lines, announce, quiet
+        self.failures: dict[Any, str] = {}
+        """Errors by trial."""
+        self._bar: Progress | None = None
+        self._total: int | None = None
+        self._done, self._trial = 0, ""
+        self._begin = self._last_line = monotonic()
+
+    def __enter__(self) -> Self:
+        """Begin to display."""
+        from rich import progress
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if console.is_terminal and not self.quiet:
+            self._bar = progress.Progress(
+                progress.SpinnerColumn(),
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(bar_width=20),
+                progress.TextColumn("{task.fields[status]}", markup=False),
+                progress.TextColumn("elapsed"),
+                progress.TimeElapsedColumn(),
+                console=console,
+            )
+            self._task = self._bar.add_task(self.name, total=None, status="")
+            self._bar.start()
+        elif self.announce:
+            self.print(f"{self.name} ...")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def start(self, total: int, description: str = "fitting") -> None:
+        """Begin to count units of work."""
+        self._total, self._done, self._begin = total, 0, monotonic()
+        self._update_bar(description=description, total=total)
+
+    def advance(self, count: int = 1) -> None:
+        """Count units on the bar; without a bar nothing is printed."""
+        self._done += count
+        self._update_bar(completed=self._done, status=f"{self._done}/{self._total}{self._pace()}")
+
+    def step(self, line: str) -> None:
+        """Count one unit, and print a line about it."""
+        self.advance()
+        if self._bar is None:
+            self.print(line)
+        self._update_bar(description=line)
+
+    def print(self, line: str) -> None:
+        """Print a line, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+        elif not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    def on_progress(self, event: ProgressEvent) -> None:
+        """Display the state of a fit; inside a run only its epochs, on the bar."""
+        if self._total is not None:
+            self._update_bar(description=f"{self._trial}: {event.epochs} epochs")
+            return
+        states = [f"{event.epochs} epochs" if event.fraction is None else f"{100 * event.fraction:.0f} % done"]
+        if event.seconds_left is not None:
+            states.append(f"{_time(event.seconds_left)} left")
+        if event.best_loss is not None:
+            states.append(f"best held-out log-loss {event.best_loss:.4f}")
+        title, status = f"{self.name}: {event.stage}", ", ".join(states)
+        total = None if event.fraction is None else 1.0
+        self._update_bar(total=total, completed=event.fraction or 0.0, description=title, status=status)
+        if self._bar is None and (event.stage_ended or monotonic() - self._last_line >= MIN_SECONDS_BETWEEN_LINES):
+            self._last_line = monotonic()
+            self.print(f"{title}: {status}")
+
+    def on_run_start(self, plan: RunPlan) -> None:
+        """Print the numbers of records, and begin to count."""
+        if plan.cached or plan.stale:
+            self.print(f"{self.unit}s on record: {plan.cached}; to do: {plan.todo}")
+        if plan.stale:
+            self.print(f"{self.unit}s on record with other settings or data, which will be done again: {plan.stale}")
+        self.start(plan.todo)
+
+    def on_trial_start(self, trial: Any) -> None:
+        """Display the first fields of the trial on the bar."""
+        self._trial = ", ".join(map(str, trial[:2]))
+        self._update_bar(description=self._trial)
+
+    def on_trial_end(self, result: TrialResult) -> None:
+        """Count the cells of the trial, and print its error if it failed in a new way."""
+        if result.error is not None:
+            trial = result.trial
+            if (trial.dataset, result.error) not in {(other.dataset, text) for other, text in self.failures.items()}:
+                self.print(f"failed: {trial[0]}, {trial[1]}: {result.error}")
+            self.failures[trial] = result.error
+        before = self._done
+        self.advance(len(result.keys))
+        total = self._total or 1
+        if self._bar is None and self._done * self.max_lines // total > before * self.max_lines // total:
+            elapsed = monotonic() - self._begin
+            self.print(f"{self._done} of {total} {self.unit}s, {elapsed:.0f} s elapsed{self._pace()}")
+
+    def _update_bar(self, **fields: Any) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, **fields)
+
+    def _pace(self) -> str:
+        """Return the rate of the work and the time left, as the end of a sentence."""
+        if not self._done or not self._total:
+            return ""
+        rate = self._done / max(monotonic() - self._begin, 1e-9)
+        words = f"{rate:.1f} {self.unit}s/s" if rate >= 1.0 else f"{1.0 / rate:.1f} s/{self.unit}"
+        return f", {words}, {_time((self._total - self._done) / rate)} left"
 
 
-def report_truncation(message: str) -> None:
-    """Add a message about a part that was left out because time was short, if a fit is running.
-
-    >>> with track_fit(0, "a fit") as progress:
-    ...     report_truncation("the kernel density")
-    >>> progress.truncations
-    ['the kernel density']
-    """
-    progress = _fit.get()
-    if progress is not None:
-        progress.truncations.append(message)
-
-
-def out_of_time() -> bool:
-    """Return whether the current stage should end; without a time limit it never should.
-
-    >>> out_of_time()
-    False
-    """
-    progress = _fit.get()
-    return progress is not None and progress.out_of_time
+def _time(seconds: float) -> str:
+    """Return seconds, or minutes from two minutes on."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -23,14 +23,6 @@ def one_thread() -> Iterator[None]:
 
     The many small steps of a fit gain nothing from a second thread, which slows down other work. Blocks may be nested,
     and entered by several threads at once: the last one to leave restores what the first one found.
-
-    >>> import torch
-    >>> before = torch.get_num_threads()
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    >>> torch.get_num_threads() == before
-    True
     """
     global _depth, _outer_limits
     import torch
@@ -70,16 +62,7 @@ def _thread_controller(loaded_modules: int) -> Any:
 
 @contextmanager
 def eval_mode(network: Any) -> Iterator[None]:
-    """Put a torch module in evaluation mode within, uncompiled; restore its mode afterwards.
-
-    >>> import torch
-    >>> dropout = torch.nn.Dropout(0.5)
-    >>> with eval_mode(dropout):
-    ...     dropout(torch.ones(3)).tolist()
-    [1.0, 1.0, 1.0]
-    >>> dropout.training
-    True
-    """
+    """Put a torch module in evaluation mode within, uncompiled; restore its mode afterwards."""
     import torch
 
     before = network.training
@@ -92,11 +75,7 @@ def eval_mode(network: Any) -> Iterator[None]:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Return the index of this process and the number of processes; (0, 1) without a distributed run.
-
-    >>> rank_and_world_size()
-    (0, 1)
-    """
+    """Return the index of this process and the number of processes; (0, 1) without a distributed run."""
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -105,12 +84,7 @@ def rank_and_world_size() -> tuple[int, int]:
 
 
 def all_reduce_sum(values: Tensor) -> Tensor:
-    """Sum the values of all processes, in place, and return them.
-
-    >>> import torch
-    >>> all_reduce_sum(torch.ones(2))
-    tensor([1., 1.])
-    """
+    """Sum the values of all processes, in place, and return them."""
     import torch
 
     if rank_and_world_size()[1] > 1:

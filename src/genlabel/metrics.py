@@ -40,12 +40,7 @@ def score(model: Any, X: Any, y: Any) -> dict[str, float]:
 
 
 def predict_log_proba(model: Any, X: Any) -> NDArray[np.float64]:
-    """Return the log-probabilities (m, k) of a fitted classifier, or the logarithms of its probabilities; -inf for 0.
-
-    >>> from sklearn.dummy import DummyClassifier
-    >>> predict_log_proba(DummyClassifier().fit([[0], [1]], [0, 1]), [[2]]).round(3).tolist()
-    [[-0.693, -0.693]]
-    """
+    """Return the log-probabilities (m, k) of a fitted classifier, or the logarithms of its probabilities."""
     with np.errstate(divide="ignore"):
         if hasattr(model, "predict_log_proba"):
             return np.asarray(model.predict_log_proba(X), dtype=np.float64)
@@ -70,15 +65,8 @@ def score_log_proba(log_proba: Any, y: Any) -> dict[str, float]:
 def prior_log_loss(train: Any, test: Any) -> float:
     """Return the log-loss of predicting the class priors of the training rows for every test row.
 
-    It is the baseline without features; a model that is much worse than it does harm.
+    It is the baseline without features; a model that is much worse than it does harm. Rows are class indices.
 
-    Parameters
-    ----------
-    train, test : array (n,), array (m,)
-        Class indices.
-
-    Examples
-    --------
     >>> round(prior_log_loss([0, 0, 0, 1], [0, 1]), 3)
     0.837
     """
@@ -112,20 +100,9 @@ def _as_index(labels: NDArray[Any]) -> pd.Index:
 def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
     """Return the share of rows whose largest column is their class.
 
-    Parameters
-    ----------
-    log_proba : array (..., m, k)
-        Log-probabilities of one model, or of many along the leading axes.
-    y : array (m,)
-        Class indices.
-    sample_weight : array (m,), optional
+    Like the other metrics, it takes log-probabilities (..., m, k), of one model or of many along the leading axes,
+    class indices (m,) and optional weights (m,), and returns an array (...).
 
-    Returns
-    -------
-    array (...)
-
-    Examples
-    --------
     >>> float(accuracy(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1]))
     0.5
     """
@@ -175,18 +152,6 @@ def balanced_accuracy(log_proba: Any, y: Any) -> NDArray[np.float64]:
 
     A class without rows does not count. Always guessing one of k classes gives 1 / k.
 
-    Parameters
-    ----------
-    log_proba : array (..., m, k)
-    y : array (m,)
-        Class indices.
-
-    Returns
-    -------
-    array (...)
-
-    Examples
-    --------
     >>> float(balanced_accuracy(np.log([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]), [0, 0, 1]))
     0.5
     """
@@ -199,34 +164,20 @@ def roc_auc(log_proba: Any, y: Any) -> float:
     """Return the area under the ROC curve: how often a row of a class ranks above one of the others; ties count half.
 
     With two classes it is that of either; with more, the mean over the classes, each against the rest. A class without
-    rows, or without other rows, does not count; NaN if none does.
+    rows, or without other rows, does not count; NaN if none does. A row of `log_proba` (m, k) with NaN ranks last.
 
-    Parameters
-    ----------
-    log_proba : array (m, k)
-        A row with NaN ranks last.
-    y : array (m,)
-        Class indices.
-
-    Examples
-    --------
     >>> roc_auc(np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), [0, 0, 1, 1])
     0.75
     """
     scores, index = _read(log_proba, y)
-    columns = range(1, 2) if scores.shape[-1] == 2 else range(scores.shape[-1])
-    areas = [_area(np.nan_to_num(scores[:, c], nan=-np.inf), index == c) for c in columns]
-    known = [area for area in areas if not np.isnan(area)]
-    return float(np.mean(known)) if known else float("nan")
-
-
-def _area(values: NDArray[np.float64], inside: NDArray[np.bool_]) -> float:
-    """Return the rank sum of Mann and Whitney, normalized to [0, 1]."""
-    ones, others = int(inside.sum()), int((~inside).sum())
-    if not ones or not others:
-        return float("nan")
-    ranks = pd.Series(values).rank().to_numpy()
-    return float((ranks[inside].sum() - ones * (ones + 1) / 2) / (ones * others))
+    areas = []
+    for c in range(1, 2) if scores.shape[-1] == 2 else range(scores.shape[-1]):
+        inside = index == c
+        count, others = int(inside.sum()), int((~inside).sum())
+        if count and others:  # the rank sum of Mann and Whitney, normalized to [0, 1]
+            ranks = pd.Series(np.nan_to_num(scores[:, c], nan=-np.inf)).rank().to_numpy()
+            areas.append((ranks[inside].sum() - count * (count + 1) / 2) / (count * others))
+    return float(np.mean(areas)) if areas else float("nan")
 
 
 def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: int = 15) -> NDArray[np.float64]:
@@ -237,18 +188,6 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     the order of rows does not matter. A row with NaN counts as certain and wrong. With few rows in a bin the error is
     above 0 even for a calibrated model.
 
-    Parameters
-    ----------
-    log_proba : array (..., m, k)
-        Log-probabilities of one model, or of many along the leading axes.
-    y : array (m,)
-        Class indices.
-    sample_weight : array (m,), optional
-    bins : int
-        At most the number of rows.
-
-    Examples
-    --------
     >>> float(calibration_error(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1], bins=2).round(3))
     0.35
     """
@@ -260,22 +199,17 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     weight = np.ones(m) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     order = np.argsort(confidence, axis=-1, kind="stable")
     gap = np.take_along_axis(weight * (hit - confidence), order, -1)
-    gap = _even_out(gap, np.take_along_axis(confidence, order, -1), weight[order])
-    sizes = [len(part) for part in np.array_split(np.arange(m), min(check_count("bins", bins), m))]
-    starts = np.cumsum([0, *sizes[:-1]])
-    return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=-1)).sum(-1) / weight.sum())
-
-
-def _even_out(
-    gap: NDArray[np.float64], confidence: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Give rows of equal confidence, sorted along the last axis, the same gap for each unit of weight."""
+    confidence, sorted_weight = np.take_along_axis(confidence, order, -1), weight[order]
+    # Rows of equal confidence get the same gap for each unit of weight.
     first = np.ones(confidence.shape, dtype=bool)
     first[..., 1:] = confidence[..., 1:] != confidence[..., :-1]
     group = np.cumsum(first.ravel()) - 1
-    total, mass = np.bincount(group, gap.ravel()), np.bincount(group, weight.ravel())
+    total, mass = np.bincount(group, gap.ravel()), np.bincount(group, sorted_weight.ravel())
     mean = np.divide(total, mass, out=np.zeros_like(total), where=mass > 0)
-    return np.asarray(weight * mean[group].reshape(gap.shape))
+    gap = sorted_weight * mean[group].reshape(gap.shape)
+    sizes = [len(part) for part in np.array_split(np.arange(m), min(check_count("bins", bins), m))]
+    starts = np.cumsum([0, *sizes[:-1]])
+    return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=-1)).sum(-1) / weight.sum())
 
 
 def _read(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

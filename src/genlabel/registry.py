@@ -52,11 +52,7 @@ class Registry(Generic[_T]):
     def register(self, name: str, **parameters: Any) -> Callable[[_Class], _Class]:
         """Return a decorator that registers a class under a name.
 
-        Parameters
-        ----------
-        name : str
-        **parameters
-            Constructor parameters of the instance that the name stands for, where they are not the defaults.
+        The name stands for an instance with the constructor `parameters`, where they are not the defaults.
         """
 
         def decorate(cls: _Class) -> _Class:
@@ -79,14 +75,7 @@ class Registry(Generic[_T]):
         return {name: cast(type[_T], factory.func) for name, factory in self._factories.items()}
 
     def create(self, name: str, also: str = "") -> _T:
-        """Return a new instance of the entry of a name.
-
-        Parameters
-        ----------
-        name : str
-        also : str
-            Other values that the caller accepts, for the error message.
-        """
+        """Return a new instance of the entry of a name; the error of an unknown name adds other values, `also`."""
         self._load()
         check_choice(self.kind, name, self._factories, also)
         return self._factories[name]()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genlabel._atomic_io import atomic_writer
-from genlabel._progress_display import ProgressDisplay, display_progress
+from genlabel._progress import ProgressDisplay
 from genlabel.cli.console import (
     Dask,
     Jobs,
@@ -106,7 +106,7 @@ def reproduce(
             _make_folder("figures", figures)
     failed = 0
     if trains:
-        with one_line_errors(interrupted), display_progress("loading", unit="cell", max_lines=50) as display:
+        with one_line_errors(interrupted), ProgressDisplay("loading", unit="cell", max_lines=50) as display:
             failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, display)
     with one_line_errors(interrupted):
         needed = not computed or export is not None

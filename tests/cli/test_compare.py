@@ -24,8 +24,7 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel._progress import Callback, LambdaCallback, RunPlan
-from genlabel._progress_display import ProgressDisplay
+from genlabel._progress import Callback, LambdaCallback, ProgressDisplay, RunPlan
 from genlabel.cli import app
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, group_duplicates, table_pipeline
@@ -541,7 +540,7 @@ def first(what, *_, **__):
     print(what, [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules])
     raise SystemExit
 for name in ("genlabel.cli.compare", "genlabel_paper.benchmark.command"):
-    sys.modules[name].display_progress = first
+    sys.modules[name].ProgressDisplay = first
 genlabel.cli.app.command("benchmark")(genlabel_paper.benchmark.command.benchmark)
 sys.argv = ["genlabel", *sys.argv[1].split()]
 genlabel.cli.app()

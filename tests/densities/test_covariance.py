@@ -8,7 +8,7 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from genlabel._standardization import ROUNDING_TOLERANCE
+from genlabel._arrays import ROUNDING_TOLERANCE
 from genlabel.densities import DensityWarning, covariance
 from genlabel.densities.covariance import (
     EIGENVALUE_FLOOR,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from genlabel._splits import make_folds, round_robin_folds
+from genlabel.data.folds import make_folds
 from genlabel.densities import DensityWarning, DiscriminantDensity, StackedDensity
 from genlabel.densities.discriminant import LowRankGaussians
 
@@ -62,7 +62,7 @@ def test_held_out_log_prob_equals_separate_fits(d: int) -> None:
     Z = (X - X.mean(0)) / X.std(0)
     for row, density in zip(model.report_["candidates"], candidates, strict=True):
         result = np.empty((24, 3))
-        for train, valid in make_folds(3, y, 0, round_robin_folds):
+        for train, valid in make_folds(3, y, 0):
             result[valid] = density.fit(Z[train], y[train]).log_prob(Z[valid])
         scores = torch.log_softmax(torch.from_numpy(result) / row["temperature"] - np.log(3), 1).numpy()
         expected = -np.maximum(scores[np.arange(24), y], np.log(1e-15)).mean()

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
-from genlabel._splits import make_folds, round_robin_folds
+from genlabel.data.folds import make_folds
 from genlabel.densities import (
     ClassDensity,
     DensityWarning,
@@ -200,7 +200,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
     X, y = data(1, k=k)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
     model = StackedDensity(FEW).fit(X, y, weight)
-    pairs = make_folds(6, y, 0, round_robin_folds)
+    pairs = make_folds(6, y, 0)
     each = slow(FEW, X, y, weight, pairs)
     prior = np.bincount(y, weights=weight) / weight.sum()
     posteriors = []
@@ -236,7 +236,7 @@ def test_the_default_batch_equals_the_slow_loop() -> None:
     X, y = data(2, n=150)
     named = default_candidates()
     model = StackedDensity(cv=3).fit(X, y)
-    pairs = make_folds(3, y, 0, round_robin_folds)
+    pairs = make_folds(3, y, 0)
     each = slow(list(named.values()), X, y, np.ones(len(X)), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
@@ -288,7 +288,7 @@ def test_prepare_for_cv_returns_the_choice_of_each_fold(order: Any, weighted: bo
     """The whole is, bit by bit, the frozen stack fitted to the same rows, in whatever order they lie in memory."""
     X, y = data(5)
     X, weight = np.array(X, order=order), np.arange(1.0, 121.0) if weighted else None
-    rows = make_folds(4, y, 3, round_robin_folds)
+    rows = make_folds(4, y, 3)
     given = StackedDensity(FEW)
     folded = given.prepare_for_cv(X, y, weight, lambda: rows, 3)
     assert not hasattr(given, "classes_")
@@ -368,7 +368,7 @@ def test_densities_without_a_family_are_cross_validated_alone() -> None:
     X, y = data(18)
     alone: list[ClassDensity] = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), GaussianDensity()]
     model = StackedDensity(alone, cv=3).fit(X, y)
-    each = slow(alone, X, y, np.ones(len(X)), make_folds(3, y, 0, round_robin_folds))
+    each = slow(alone, X, y, np.ones(len(X)), make_folds(3, y, 0))
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
         assert row["log_loss"] == pytest.approx(-lp[np.arange(120), y].mean(), rel=1e-6)
@@ -622,7 +622,7 @@ def test_held_out_mixtures_of_classes_of_different_size() -> None:
     X = rng.normal(size=(127, 3)) + y[:, None]
     mixtures: list[ClassDensity] = [MixtureDensity(2), MixtureDensity(3), MixtureDensity(2, "diagonal")]
     model = StackedDensity(mixtures, cv=3).fit(X, y)
-    pairs = make_folds(3, y, 0, round_robin_folds)
+    pairs = make_folds(3, y, 0)
     each = slow(mixtures, X, y, np.ones(127), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)

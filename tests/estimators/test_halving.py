@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import genlabel.model_selection.search
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, GridSearch, LinearLabel, Mixup, MixupClassifier
 from genlabel._progress import LambdaCallback, use_callback
-from genlabel._splits import stratified_folds_rare
+from genlabel.data.folds import stratified_folds_rare
 from genlabel.metrics import prior_log_loss, score
 from genlabel.model_selection.halving import halving_schedule
 from genlabel.model_selection.pooling import (

@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 from genlabel import GaussianDensity, KernelDensity, Typicality
 from genlabel._arrays import as_rng
-from genlabel._splits import round_robin_folds
 from genlabel.data.datasets import make_moon, make_two_circle
+from genlabel.data.folds import round_robin_folds
 from genlabel.densities import GANDensity
 
 Points = NDArray[np.float64]

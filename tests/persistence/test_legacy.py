@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel import LoadedModel, Mixup, load_model, save_model
+from genlabel import Mixup, load_model, save_model
 from genlabel.model_selection.options import GridSearch, HalvingSearch
-from genlabel.persistence.classes import class_by_name
+from genlabel.persistence import LoadedModel
 from genlabel.persistence.legacy import CLASS_NAMES, STATE_NAMES, upgrade_extra, upgrade_state
+from genlabel.persistence.objects import class_by_name
 
 FOLDER = Path(__file__).parent / "models-0.2.0"
 EXPECTED: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text())

@@ -25,13 +25,13 @@ from genlabel import (
     GenerativeClassifier,
     GenLabelClassifier,
     KernelDensity,
-    LoadedModel,
     MixupClassifier,
     load_model,
     save_model,
 )
 from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, StackedDensity
+from genlabel.persistence import LoadedModel
 from genlabel.persistence.files import ARRAYS, CARD, TREE, read_files, write_files
 from genlabel.persistence.schema import ColumnSchema
 

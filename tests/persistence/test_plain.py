@@ -33,8 +33,8 @@ from genlabel.densities import (
 )
 from genlabel.densities.stacked import WeightedDensities
 from genlabel.estimators import Typicality
-from genlabel.persistence.classes import CLASSES, PersistenceError, class_by_name
-from genlabel.persistence.codec import Decoder, Encoder
+from genlabel.persistence.files import Decoder, Encoder
+from genlabel.persistence.objects import CLASSES, PersistenceError, class_by_name
 from genlabel.training.networks import MLP
 from genlabel.training.networks.ensemble import Ensemble
 

@@ -11,8 +11,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from genlabel.data.tables import table_pipeline
-from genlabel.persistence.classes import PersistenceError
-from genlabel.persistence.object_state import build_preprocessing, preprocessing_state
+from genlabel.persistence.objects import PersistenceError, build_preprocessing, preprocessing_state
 
 
 def fitted(X: pd.DataFrame) -> ColumnTransformer:

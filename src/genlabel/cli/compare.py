@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from genlabel._atomic_io import atomic_writer
-from genlabel._progress_display import display_progress, failure_lines
+from genlabel._progress import ProgressDisplay
 from genlabel.cli.console import (
     Dask,
     Debug,
@@ -51,7 +51,7 @@ from genlabel.cli.options import (
     open_source,
     source_id,
 )
-from genlabel.reporting.terminal import ComparisonView, print_line
+from genlabel.reporting.terminal import ComparisonView, failure_lines, print_line
 
 MAX_DEFAULT_JOBS = 4
 """Default number of processes at most: each needs the memory of a Python with torch."""
@@ -169,7 +169,7 @@ def compare(
         with (
             one_line_errors(finished, debug),
             warnings.catch_warnings(record=True) as caught,
-            display_progress(f"loading {source}") as display,
+            ProgressDisplay(f"loading {source}") as display,
         ):
             warnings.simplefilter("always")
             from genlabel.data.tables.table import drop_rare_classes

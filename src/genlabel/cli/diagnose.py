@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 import typer
 
 from genlabel._atomic_io import atomic_writer
-from genlabel._progress_display import display_progress
+from genlabel._progress import ProgressDisplay
 from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, check_picture, one_line_errors
 from genlabel.cli.options import (
     AsJson,
@@ -90,7 +90,7 @@ def diagnose(
             check_not_overwriting_input(path, csv=file)
         check_outputs(output=output, csv=next(iter(files.values()), None))
         check_report(report, path)
-        with display_progress(f"loading {source}"):
+        with ProgressDisplay(f"loading {source}"):
             table = load_source(path, target, options, seed)
         result = DiagnosedTable.diagnose(
             table, options, alpha=alpha, clean_fraction=clean_fraction, cv=cv, max_rows=max_rows, random_state=seed

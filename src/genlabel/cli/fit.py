@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genlabel._progress import use_callback
-from genlabel._progress_display import display_progress
+from genlabel._progress import ProgressDisplay, use_callback
 from genlabel.cli.console import Debug, Epochs, NetworkName, check_outputs, one_line_errors, read_network
 from genlabel.cli.options import (
     AsJson,
@@ -99,7 +98,7 @@ def fit(
         name = check_source(path, target, options)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
-        with display_progress(f"loading {source}"):
+        with ProgressDisplay(f"loading {source}"):
             from genlabel.evaluation import table_models
 
             table = load_source(path, target, options, seed)
@@ -145,7 +144,7 @@ def _check_folder(folder: Path, force: bool) -> None:
 @contextmanager
 def _stage(name: str) -> Iterator[None]:
     """Display a stage of the work on the error stream."""
-    with display_progress(name) as display, use_callback(display):
+    with ProgressDisplay(name) as display, use_callback(display):
         yield
 
 

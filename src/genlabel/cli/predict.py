@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from genlabel._progress_display import display_progress
+from genlabel._progress import ProgressDisplay
 from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors
 from genlabel.cli.options import open_source
 from genlabel.reporting.terminal import print_line
@@ -56,7 +56,7 @@ def predict(
     """
     with one_line_errors(debug=debug), open_source(source) as path:
         _check_files(model, path, output)
-        with display_progress(f"loading {model}", unit="row") as display:
+        with ProgressDisplay(f"loading {model}", unit="row") as display:
             from genlabel import load_model
             from genlabel.evaluation import table_models
 
@@ -75,9 +75,9 @@ def predict(
 def _check_files(model: Path, path: str, output: Path | None) -> None:
     """Raise if a file is missing or cannot be written, before any heavy import."""
     from genlabel.data.tables.files import check_output_suffix
-    from genlabel.persistence.files import check_model
+    from genlabel.persistence.files import read_document
 
-    check_model(model)
+    read_document(model)
     if not Path(path).is_file():
         raise ValueError(f"there is no file {path!r}; name one with the columns of the training table")
     if output is not None:

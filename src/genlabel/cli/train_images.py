@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from statistics import mean, median_high, stdev
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._atomic_io import atomic_writer
-from genlabel._progress import Callback
-from genlabel._progress_display import ProgressDisplay, display_progress
+from genlabel._progress import Callback, ProgressDisplay
 from genlabel.cli.console import Jobs, Restart, check_jobs, check_outputs, one_line_errors
 from genlabel.reporting.terminal import print_line
 
@@ -152,7 +151,7 @@ def train_images(
         "device": device,
         "precision": precision.value,
     }
-    with one_line_errors(), _progress(f"loading {data}"):
+    with one_line_errors(), ProgressDisplay(f"loading {data}", quiet=_rank() > 0):
         check_jobs(jobs)
         if resume and restart:
             raise ValueError("--resume continues a run and --restart deletes it; give one of them")
@@ -178,12 +177,12 @@ def _train_seeds(
     """Return the results of each seed: one after the other with a line per epoch, or in parallel processes."""
     name = f"{images.name}, {settings['method']}: {settings['epochs']} epochs"
     if jobs == 1:
-        with _progress(name, "epoch") as display:
+        with ProgressDisplay(name, unit="epoch", quiet=_rank() > 0) as display:
             display.start(len(folders) * settings["epochs"])
             return [_train_seed(images, seed, folder, settings, display) for seed, folder in folders.items()]
     from joblib import Parallel, delayed
 
-    with _progress(f"{name}, {len(folders)} seeds", "seed") as display:
+    with ProgressDisplay(f"{name}, {len(folders)} seeds", unit="seed", quiet=_rank() > 0) as display:
         display.start(len(folders))
         tasks = (delayed(_train_in_worker)(images, *item, settings, os.getpid()) for item in folders.items())
         results = []
@@ -320,13 +319,6 @@ def _prepare_folder(folder: Path, resume: bool, restart: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder with --output")
     check_outputs(output=folder / MODEL)
-
-
-@contextmanager
-def _progress(name: str, unit: str = "fit") -> Iterator[ProgressDisplay]:
-    """Display progress, in the first process only."""
-    with nullcontext(ProgressDisplay("", quiet=True)) if _rank() else display_progress(name, unit=unit) as display:
-        yield display
 
 
 def _under_torchrun() -> bool:

@@ -16,7 +16,7 @@ from genlabel._arrays import as_numpy, as_tensor, chunks, like
 from genlabel._validation import check_magnitude, check_weights, deduplicate_warnings, read_classes, restore_on_error
 
 if TYPE_CHECKING:
-    from genlabel._splits import Fold
+    from genlabel.data.folds import Fold
     from genlabel.densities.covariance import Gaussians
     from genlabel.densities.stacked import StackedDensity
 

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from genlabel._arrays import chunks, to_device
-from genlabel._standardization import ROUNDING_TOLERANCE
+from genlabel._arrays import ROUNDING_TOLERANCE, chunks, to_device
 from genlabel._validation import warn
 from genlabel.densities.base import MAX_CHUNK_VALUES, DensityWarning
 from genlabel.densities.per_class import ClassSample

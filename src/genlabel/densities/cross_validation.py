@@ -13,8 +13,8 @@ from sklearn.base import clone
 from torch import Tensor
 
 from genlabel._arrays import as_rng, chunks
-from genlabel._progress import out_of_time, report_progress
-from genlabel._splits import Fold, training_rows
+from genlabel._progress import current_fit
+from genlabel.data.folds import Fold, training_rows
 from genlabel.densities.base import MAX_CHUNK_VALUES, ClassDensity
 from genlabel.densities.power_transform import PowerTransform, split_transform
 
@@ -109,6 +109,7 @@ def held_out_log_prob(
         family = density.cv_family if isinstance(density, BatchedCrossValidation) else None
         batches[transformed, index if family is None else family].append((index, density))
     space = None if transform is None else transform(sample.X)
+    progress = current_fit()
     for done, ((transformed, _), batch) in enumerate(batches.items(), start=1):  # type: ignore[misc]
         densities = [density for _, density in batch]
         if space is None or not transformed:
@@ -117,8 +118,8 @@ def held_out_log_prob(
             log_prob = _held_out_of_batch(sample._replace(X=space[0]), densities)
             log_prob += space[1][:, None]
         yield [index for index, _ in batch], log_prob
-        report_progress(done, len(batches))
-        if out_of_time():
+        progress.update(done, len(batches))
+        if progress.time_left <= 0.0:
             break
 
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from genlabel._arrays import as_rng, chunks, to_device
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization, as_rng, chunks, to_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Groups, group_by_class, to_gaussians

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from genlabel._arrays import Seed, as_rng, chunks, named_device, one_hot
+from genlabel._arrays import Seed, Standardization, as_rng, chunks, named_device, one_hot
 from genlabel._progress import Callback, training_callback
-from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, suppress_own_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gaussian import GaussianDensity

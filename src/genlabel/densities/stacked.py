@@ -10,11 +10,10 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel._arrays import as_numpy, as_tensor, like, to_device
-from genlabel._progress import out_of_time, report_truncation
-from genlabel._splits import Fold, fold_numbers, make_folds, round_robin_folds, training_rows
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization, as_numpy, as_tensor, like, to_device
+from genlabel._progress import current_fit
 from genlabel._validation import check_choice, check_positive, check_weights, suppress_own_warnings, warn
+from genlabel.data.folds import Fold, fold_numbers, make_folds, training_rows
 from genlabel.densities.base import ClassDensity, CrossFittedDensity, DensityWarning
 from genlabel.densities.candidates import affordable_candidates, named_candidates
 from genlabel.densities.cross_validation import CrossValSample, held_out_log_prob, stratified_order
@@ -262,7 +261,7 @@ class StackedDensity(ClassDensity):
         candidates = named_candidates(self.candidates)
         if isinstance(self.candidates, str):
             candidates = affordable_candidates(candidates, n, d)
-        folds = make_folds(self.cv, classes, self.random_state, round_robin_folds, classes=self.classes_, X=X.numpy())
+        folds = make_folds(self.cv, classes, self.random_state, classes=self.classes_, X=X.numpy())
         if n > MAX_FIT_ROWS:
             warn("rows", f"StackedDensity: {n} rows; its members are fitted to {MAX_FIT_ROWS} of them", DensityWarning)
         labels = self.classes_[classes]
@@ -298,7 +297,7 @@ class StackedDensity(ClassDensity):
             evaluation = _Evaluation.of(candidates, sample, log_prior, self.method)
             reports |= {report["name"]: report for report in evaluation.reports()}
             candidates = evaluation.candidates
-            if len(rows) == n or out_of_time():
+            if len(rows) == n or current_fit().time_left <= 0.0:
                 break
             if bound != MAX_WEIGHTING_ROWS:
                 candidates = {name: candidates[name] for name in evaluation.selected_names()}
@@ -351,7 +350,7 @@ class _Evaluation(NamedTuple):
             log_prob[indices] = values.sub_(largest.masked_fill_(~largest.isfinite(), 0.0)).float()
             done += indices
         if len(done) < len(candidates):
-            report_truncation(f"it chooses among {len(done)} of {len(candidates)} densities")
+            current_fit().truncations.append(f"it chooses among {len(done)} of {len(candidates)} densities")
             done = sorted(done)
             candidates = {name: candidates[name] for name in np.array(list(candidates))[done].tolist()}
             log_prob, log_proba = log_prob[done], log_proba[:, done]

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization
 from genlabel._validation import check_weights, ignore_overflow
 from genlabel.estimators.intervals import Calibration, Intervals
 from genlabel.estimators.typicality import Typicality

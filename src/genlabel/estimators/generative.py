@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel._runtime import one_thread
-from genlabel._splits import make_folds, round_robin_folds
 from genlabel._validation import deduplicate_warnings, restore_on_error
+from genlabel.data.folds import make_folds
 from genlabel.densities.candidates import named_density
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.estimators.classifier import ProbabilityClassifier
@@ -79,7 +79,7 @@ class GenerativeClassifier(ProbabilityClassifier):
             params = self.density_.get_params(deep=False)
             if data.groups is not None and isinstance(params.get("cv"), Integral):  # it holds out groups together
                 cv, seed = params["cv"], params["random_state"]
-                folds = make_folds(cv, data.y, seed, round_robin_folds, classes=data.classes, groups=data.groups)
+                folds = make_folds(cv, data.y, seed, classes=data.classes, groups=data.groups)
                 self.density_.set_params(cv=folds)
             self.density_.fit(self.scaler_(data.X), data.labels, data.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors

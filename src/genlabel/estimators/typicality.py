@@ -13,10 +13,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from genlabel._arrays import as_numpy, as_rng, as_tensor
-from genlabel._splits import Fold, round_robin_folds
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization, as_numpy, as_rng, as_tensor
 from genlabel._validation import check_choice, check_count, check_weights, read_classes, suppress_own_warnings
+from genlabel.data.folds import Fold, round_robin_folds
 from genlabel.densities.base import ClassDensity, check_points
 from genlabel.densities.covariance import effective_size
 from genlabel.densities.discriminant import DiscriminantDensity

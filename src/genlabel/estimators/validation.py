@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y, validate_data
 
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization
 from genlabel._validation import check_frame, check_magnitude, check_weights, ignore_overflow, warn
 from genlabel.data.tables import table_pipeline
 from genlabel.data.tables.columns import clear_unicode_errors, why_not_a_feature

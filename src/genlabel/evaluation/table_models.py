@@ -25,7 +25,8 @@ from genlabel.evaluation.comparison import default_methods
 from genlabel.evaluation.comparison.run import count_warnings, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
-from genlabel.persistence import LoadedModel, Schema, save_model
+from genlabel.persistence import LoadedModel, save_model
+from genlabel.persistence.schema import Schema
 
 TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "stacked": "stacked"}
 """Methods that can be fitted -> their names in a comparison."""
@@ -203,10 +204,10 @@ def predict_table(
     --------
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
-    >>> from genlabel.persistence import LoadedModel, Schema
+    >>> from genlabel.persistence import LoadedModel
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = GenerativeClassifier().fit(X, y)
-    >>> predict_table(LoadedModel(model, Schema.of(model)), X[99:101]).round(2)
+    >>> predict_table(LoadedModel(model), X[99:101]).round(2)
        prediction  probability_0  probability_1  probability_2  typicality
     0           1            0.0            1.0            0.0        0.91
     1           2            0.0            0.0            1.0        0.17
@@ -232,9 +233,9 @@ def atypical_level(model: LoadedModel) -> float:
 
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
-    >>> from genlabel.persistence import LoadedModel, Schema
+    >>> from genlabel.persistence import LoadedModel
     >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-    >>> atypical_level(LoadedModel(model, Schema.of(model)))  # 150 rows cannot reach 0.01
+    >>> atypical_level(LoadedModel(model))  # 150 rows cannot reach 0.01
     0.05
     """
     few = int(model.classifier.class_count_.sum()) < FEW_ROWS
@@ -256,10 +257,10 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
     --------
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
-    >>> from genlabel.persistence import LoadedModel, Schema
+    >>> from genlabel.persistence import LoadedModel
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = GenerativeClassifier().fit(X, y)
-    >>> model = LoadedModel(model, Schema.of(model))
+    >>> model = LoadedModel(model)
     >>> score_predictions(model, predict_table(model, X[:60]), np.where(y[:60] == 0, 0, -1))["accuracy"]
     1.0
     """

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization
 from genlabel.densities.candidates import named_density
 from genlabel.labeling.generative import GenLabel
 from genlabel.mixing import Mixup, Sampler, Synthetic

@@ -81,7 +81,7 @@ def successive_halving(
     alive = [list(subset) for subset in subsets]
     history: list[list[RungResult]] = [[] for _ in subsets]
     for number, rung in enumerate(schedule):
-        if number and progress.out_of_time:
+        if number and progress.time_left <= 0.0:
             progress.truncations.append(f"the search ends after {state.epochs} of {schedule[-1].epochs} epochs")
             break
         trained = union(alive)
@@ -97,7 +97,7 @@ def successive_halving(
                 tables.append(score([log_proba[e] for e in subset]))
                 order = rank(tables[-1]).argsort(kind="stable")[: rung.survivors]
                 continuing.append([subset[index] for index in sorted(order.tolist())])
-                if progress.has_callback:
+                if progress.callback is not None:
                     progress.record_loss(float(np.average(tables[-1].losses[order[0]], weights=row_weight)))
         survivors = union(continuing)
         fleets = {e: state.single_fleet(e) for e in survivors}
@@ -176,10 +176,10 @@ def train(trainers: Sequence[tuple[Trainer, int]], epochs: int, progress: FitPro
             progress.epoch_weight = candidates
             trainer.advance(step)
         done, seconds = done + step, max(progress.elapsed - begin, 1e-9) / step
-        if done == epochs or progress.stage_time_left < seconds:
+        if done == epochs or progress.time_left < seconds:
             return done
         # The clock is checked again when a tenth of the time left has passed.
-        step = min(epochs - done, max(1, int(0.1 * progress.stage_time_left / seconds)))
+        step = min(epochs - done, max(1, int(0.1 * progress.time_left / seconds)))
 
 
 def candidates_by_mixing(space: SearchSpace, subsets: Sequence[Sequence[int]]) -> dict[int, list[int]]:

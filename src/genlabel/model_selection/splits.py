@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel._splits import Fold, check_folds, folds_by_size, make_folds, stratified_folds, stratified_folds_rare
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization
+from genlabel.data.folds import Fold, check_folds, folds_by_size, make_folds
 from genlabel.model_selection.pooling import MIN_LOG_PROBA
 from genlabel.training.networks import MLP
 
@@ -95,8 +95,7 @@ class CVData:
             count,
             raw.y,
             self.seed,
-            stratified_folds_rare if self.keep_rare else stratified_folds,
-            fewer=not self.keep_rare,
+            "rare" if self.keep_rare else "stratified",
             classes=raw.classes,
             X=raw.X,
             rows=raw.rows,

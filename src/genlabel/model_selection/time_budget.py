@@ -148,7 +148,7 @@ def fit_to_time_limit(
         tried = union(smaller)
         seconds = max(epoch_seconds[space.configurations[e].mixing] for e in tried)
         work = count_epochs(schedule(all_epochs), len(tried), len(smaller))
-        epochs = min(all_epochs, int(all_epochs * progress.stage_time_left / (EVALUATION_FACTOR * work * seconds)))
+        epochs = min(all_epochs, int(all_epochs * progress.time_left / (EVALUATION_FACTOR * work * seconds)))
         if epochs >= all_epochs // 2:
             break
     if len(tried) < before:

@@ -2,6 +2,5 @@
 
 from genlabel.persistence.model import LoadedModel, load_model, save_model
 from genlabel.persistence.onnx import export_onnx
-from genlabel.persistence.schema import Schema
 
-__all__ = ["LoadedModel", "Schema", "export_onnx", "load_model", "save_model"]
+__all__ = ["LoadedModel", "export_onnx", "load_model", "save_model"]

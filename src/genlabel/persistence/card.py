@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,8 @@ def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Seq
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
     >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-    >>> about = describe_model(model, Schema.of(model))
-    >>> about["kind"], about["columns"], about["class_count"], about["prior_baseline"]["accuracy"]
-    ('GenerativeClassifier', 4, {'0': 50, '1': 50, '2': 50}, 0.3333333333333333)
+    >>> describe_model(model, Schema.of(model))["class_count"]
+    {'0': 50, '1': 50, '2': 50}
     """
     count = classifier.class_count_
     results, index = getattr(classifier, "cv_results_", {}), getattr(classifier, "best_index_", 0)
@@ -64,18 +63,36 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     >>> print(write_card(describe_model(model, schema), schema).splitlines()[0])
     # A GenerativeClassifier for 3 classes
     """
+    counts, held_out = about["class_count"], about["held_out"]
+    total = sum(counts.values())
+    columns = [
+        f"{_escape(c.name)} ({c.kind}{f', {len(c.categories)} values' if c.categories else ''})" for c in schema.columns
+    ]
+    classes = [f"| {_escape(name)} | {n} | {n / total:.1%} |" for name, n in list(counts.items())[:MAX_LISTED]]
+    if held_out is None:
+        scores = ["No rows were held out: the quality of the model is unknown. Measure it on new rows."]
+    else:
+        named = (("this model, held-out rows", held_out), ("class priors alone", about["prior_baseline"]))
+        lines = [f"| {name} | {score['log_loss']:.3f} | {score['accuracy']:.1%} |" for name, score in named]
+        scores = [
+            "\n".join(["| | log-loss | accuracy |", "|---|--:|--:|", *lines]),
+            "The held-out rows are those of the folds of the search that chose the model, so the scores are slightly "
+            "optimistic; they are of the choice before its last calibration. Rows from another source, or of a later "
+            "time, may have worse scores.",
+        ]
     left_out = ", ".join(f"{_escape(name)} = {_escape(value)}" for name, value in about.get("left_out", {}).items())
     parts = [
-        f"# A {about['kind']} for {len(about['class_count'])} classes",
+        f"# A {about['kind']} for {len(counts)} classes",
         "Saved by [genlabel](https://arxiv.org/abs/2201.02354). In a shell: `genlabel predict FOLDER table.csv`; in "
         'Python `genlabel.load_model("FOLDER").predict(table)`, where the table has the columns named here.',
         "## Data",
-        *_data(about, schema),
+        f"{total} rows, {about['columns']} columns: {', '.join(columns[:MAX_LISTED])}{_more(columns)}.",
+        "\n".join(["| class | rows | share |", "|---|--:|--:|", *classes]) + _more(counts),
         "## Chosen parameters",
         _bullets(f"{_escape(name)}: {_escape(value)}" for name, value in about["chosen"].items())
         or "None: there was no search.",
         "## Held-out scores",
-        *_scores(about),
+        *scores,
         "## When not to use it",
         _bullets(_warnings(about, schema)),
         "## Files",
@@ -88,61 +105,29 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _data(about: Mapping[str, Any], schema: Schema) -> list[str]:
-    count = about["class_count"]
-    total = sum(count.values())
-    rows = [f"| {_escape(name)} | {n} | {n / total:.1%} |" for name, n in list(count.items())[:MAX_LISTED]]
-    columns = [
-        f"{_escape(c.name)} ({c.kind}{f', {len(c.categories)} values' if c.categories else ''})" for c in schema.columns
-    ]
-    return [
-        f"{total} rows, {about['columns']} columns: {', '.join(columns[:MAX_LISTED])}{_more(columns)}.",
-        "\n".join(["| class | rows | share |", "|---|--:|--:|", *rows]) + _more(list(count)),
-    ]
-
-
-def _scores(about: Mapping[str, Any]) -> list[str]:
-    held_out = about["held_out"]
-    if held_out is None:
-        return ["No rows were held out: the quality of the model is unknown. Measure it on new rows."]
-    lines = [
-        f"| {name} | {scores['log_loss']:.3f} | {scores['accuracy']:.1%} |"
-        for name, scores in (("this model, held-out rows", held_out), ("class priors alone", about["prior_baseline"]))
-    ]
-    return [
-        "\n".join(["| | log-loss | accuracy |", "|---|--:|--:|", *lines]),
-        "The held-out rows are those of the folds of the search that chose the model, so the scores are slightly "
-        "optimistic; they are of the choice before its last calibration. Rows from another source, or of a later time, "
-        "may have worse scores.",
-    ]
-
-
-def _warnings(about: Mapping[str, Any], schema: Schema) -> list[str]:
-    held_out, baseline, lines = about["held_out"], about["prior_baseline"]["log_loss"], []
+def _warnings(about: Mapping[str, Any], schema: Schema) -> Iterator[str]:
+    """Yield the uses that the card warns about."""
+    held_out, baseline = about["held_out"], about["prior_baseline"]["log_loss"]
     if held_out is not None and not held_out["log_loss"] < (1.0 - MIN_GAIN) * baseline:
-        lines.append("**At all**: on held-out rows it is hardly better than the class priors.")
+        yield "**At all**: on held-out rows it is hardly better than the class priors."
     rare = [name for name, n in about["class_count"].items() if n < MIN_CLASS_ROWS]
     if rare:
         listed = ", ".join(map(_escape, rare[:MAX_LISTED])) + _more(rare)
-        lines.append(f"Where these classes matter, which had fewer than {MIN_CLASS_ROWS} rows each: {listed}.")
-    lines.append(
-        "For rows unlike those of training: check a row whose `typicality` is 0.05 or less."
-        if about["has_typicality"]
-        else "For rows unlike those of training: it cannot detect them (call `fit_typicality` before saving)."
-    )
+        yield f"Where these classes matter, which had fewer than {MIN_CLASS_ROWS} rows each: {listed}."
+    if about["has_typicality"]:
+        yield "For rows unlike those of training: check a row whose `typicality` is 0.05 or less."
+    else:
+        yield "For rows unlike those of training: it cannot detect them (call `fit_typicality` before saving)."
     if any(column.categories for column in schema.columns):
-        lines.append("For values of a text column that are not in the training table: they count as none, or as rare.")
-    return [
-        *lines,
-        "Where the relation to the class changes over time, or was learned from columns that are not known in time.",
-    ]
+        yield "For values of a text column that are not in the training table: they count as none, or as rare."
+    yield "Where the relation to the class changes over time, or was learned from columns that are not known in time."
 
 
 def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _more(items: Sequence[Any]) -> str:
+def _more(items: Sized) -> str:
     return f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
 
 

@@ -69,37 +69,36 @@ def upgrade_state(name: str, state: Mapping[str, Any]) -> tuple[str, dict[str, A
     >>> upgrade_state("Warp", {"power": 1.0, "centre": 0.0, "scale": 2.0})
     ('PowerTransform', {'power': 1.0, 'center': 0.0, 'scale': 2.0})
     """
-    names = STATE_NAMES.get(name, {})
-    state = {names.get(key, key): value for key, value in state.items()}
+    state = _rename(state, STATE_NAMES.get(name, {}))
     if name.endswith("Classifier"):
-        state = {CLASSIFIER_NAMES.get(key, key): value for key, value in state.items()}
+        state = _rename(state, CLASSIFIER_NAMES)
         if state.get("density") == "label-model":
             state["density"] = "stacked"
         if name != "GenerativeClassifier":
-            state = _upgrade_network_classifier(name, state)
+            _upgrade_network_classifier(name, state)
     return CLASS_NAMES.get(name, name), state
 
 
 def upgrade_about(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a model card by today's names."""
-    chosen = {RESULT_NAMES.get(key, key): value for key, value in about["chosen"].items()}
-    return {ABOUT_NAMES.get(key, key): value for key, value in about.items()} | {"chosen": chosen}
+    return _rename(about, ABOUT_NAMES) | {"chosen": _rename(about["chosen"], RESULT_NAMES)}
 
 
 def upgrade_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values saved with a model, with the read specification of its table, "plan", by today's names."""
     result = dict(extra)
     if isinstance(plan := result.pop("plan", None), dict):
-        spec = {READ_SPEC_NAMES.get(key, key): value for key, value in plan.items()}
-        spec["columns"] = [
-            {COLUMN_NAMES.get(key, key): item for key, item in column.items()} for column in plan["columns"]
-        ]
-        result["read_spec"] = spec
+        columns = [_rename(column, COLUMN_NAMES) for column in plan["columns"]]
+        result["read_spec"] = _rename(plan, READ_SPEC_NAMES) | {"columns": columns}
     return result
 
 
-def _upgrade_network_classifier(name: str, state: dict[str, Any]) -> dict[str, Any]:
-    """Group the parameters of the search and of the training, and rename what a fit has chosen."""
+def _rename(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in values.items()}
+
+
+def _upgrade_network_classifier(name: str, state: dict[str, Any]) -> None:
+    """Group the parameters of the search and of the training in place, and rename what a fit has chosen."""
     state.pop("average_", None)
     alpha, per = state.pop("alpha", None), state.pop("per", None)
     if name == "GenLabelClassifier":
@@ -108,8 +107,8 @@ def _upgrade_network_classifier(name: str, state: dict[str, Any]) -> dict[str, A
         state["mixer"] = mixers[0] if len(mixers) == 1 else mixers
     elif isinstance(state.get("mixer"), str) and (alpha is not None or per is not None):
         mixer: Any = {"mixup": Mixup, "manifold": ManifoldMixup}[state["mixer"]]
-        given = {"alpha": alpha, "lam_per": per}
-        state["mixer"] = mixer(**{key: value for key, value in given.items() if value is not None})
+        parameters = {"alpha": alpha, "lam_per": per}
+        state["mixer"] = mixer(**{key: value for key, value in parameters.items() if value is not None})
     for key in ("gamma", "clean_fraction", "learning_rate", "weight_decay"):
         if isinstance(state.get(key), str) and state[key] == "cv":
             state[key] = "auto"
@@ -123,13 +122,9 @@ def _upgrade_network_classifier(name: str, state: dict[str, Any]) -> dict[str, A
         state["search"] = HalvingSearch(**search)
     state["training"] = TrainingOptions(**{key: state.pop(key) for key in TRAINING_NAMES if key in state})
     if "best_params_" in state:
-        state["best_params_"] = {RESULT_NAMES.get(key, key): value for key, value in state["best_params_"].items()}
+        state["best_params_"] = _rename(state["best_params_"], RESULT_NAMES)
     if "cv_results_" in state:
-        results = {
-            key.replace("param_clean_weight", "param_clean_fraction"): value
-            for key, value in state["cv_results_"].items()
-        }
+        results = _rename(state["cv_results_"], {"param_clean_weight": "param_clean_fraction"})
         if "params" in results:
-            results["params"] = [{RESULT_NAMES.get(key, key): v for key, v in row.items()} for row in results["params"]]
+            results["params"] = [_rename(row, RESULT_NAMES) for row in results["params"]]
         state["cv_results_"] = results
-    return state

@@ -19,10 +19,9 @@ import genlabel
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.intervals import Intervals
 from genlabel.persistence.card import describe_model, write_card
-from genlabel.persistence.classes import PersistenceError
-from genlabel.persistence.codec import Decoder, Encoder
-from genlabel.persistence.files import TREE, Files, read_files, write_files
+from genlabel.persistence.files import TREE, Decoder, Encoder, Files, read_files, write_files
 from genlabel.persistence.legacy import upgrade_about, upgrade_extra
+from genlabel.persistence.objects import PersistenceError
 from genlabel.persistence.schema import Schema
 
 PACKAGES = ("numpy", "pandas", "scikit-learn", "torch")
@@ -58,17 +57,19 @@ class LoadedModel:
     >>> from genlabel import GenerativeClassifier
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = GenerativeClassifier().fit(X, y)
-    >>> loaded = LoadedModel(model, Schema.of(model))
-    >>> loaded
+    >>> LoadedModel(model)
     <GenerativeClassifier for 4 columns and 3 classes>
-    >>> loaded.predict(X[::60]).tolist()
-    [0, 1, 2]
     """
 
     def __init__(
-        self, model: Any, schema: Schema, about: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None
+        self,
+        model: Any,
+        schema: Schema | None = None,
+        about: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model, self.schema, self.about, self.extra = model, schema, dict(about or {}), dict(extra or {})
+        self.model, self.about, self.extra = model, dict(about or {}), dict(extra or {})
+        self.schema = Schema.of(model) if schema is None else schema
         self.classifier: ProbabilityClassifier = classifier_of(model)
 
     def __repr__(self) -> str:
@@ -148,20 +149,19 @@ def save_model(
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    fitted, all_notes, all_extra = model, [*notes], dict(extra or {})
     if isinstance(model, LoadedModel):
-        fitted, all_notes, all_extra = model.model, [*model.about["notes"], *notes], {**model.extra, **all_extra}
-    classifier = classifier_of(fitted)
+        model, notes, extra = model.model, [*model.about["notes"], *notes], {**model.extra, **(extra or {})}
+    classifier = classifier_of(model)
     check_is_fitted(classifier, "scaler_")
-    schema, encoder = Schema.of(fitted), Encoder()
-    tree = encoder.encode(fitted, "model")
-    about = describe_model(classifier, schema, all_notes)
-    predictions = _predict_probes(LoadedModel(fitted, schema))
+    schema, encoder = Schema.of(model), Encoder()
+    tree = encoder.encode(model, "model")
+    about = describe_model(classifier, schema, notes)
+    predictions = _predict_probes(LoadedModel(model, schema))
     probes = {name: encoder.encode(values, f"probes.{name}") for name, values in predictions.items()}
     left_out = {name: text for item in encoder.objects for name, text in item.get("left_out", {}).items()}
     body = {
         "about": about,
-        "extra": encoder.encode(all_extra, "extra"),
+        "extra": encoder.encode(dict(extra or {}), "extra"),
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "left_out": left_out,
         "model": tree,
@@ -173,9 +173,8 @@ def save_model(
     copy = _predict_probes(_decode(Files(body, encoder.arrays))[0])
     if not all(np.array_equal(copy[name], values, equal_nan=True) for name, values in predictions.items()):
         raise RuntimeError(f"the copy of this {about['kind']} in the files predicts otherwise; please report it")
-    path = Path(folder)
-    write_files(path, Files(body, encoder.arrays), write_card({**about, "left_out": left_out}, schema))
-    return path
+    write_files(Path(folder), Files(body, encoder.arrays), write_card({**about, "left_out": left_out}, schema))
+    return Path(folder)
 
 
 def load_model(folder: str | PathLike[str]) -> LoadedModel:
@@ -192,8 +191,6 @@ def load_model(folder: str | PathLike[str]) -> LoadedModel:
     Returns
     -------
     LoadedModel
-        Model with `predict`, `predict_proba`, `predict_log_proba`, `typicality` and `predict_proba_interval`; `.model`
-        is the saved object.
 
     Examples
     --------
@@ -204,8 +201,8 @@ def load_model(folder: str | PathLike[str]) -> LoadedModel:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = save_model(GenerativeClassifier().fit(X, y), folder, notes=["iris, all rows"])
     ...     loaded = load_model(path)
-    >>> loaded, loaded.about["notes"], loaded.predict(X[:2]).tolist()
-    (<GenerativeClassifier for 4 columns and 3 classes>, ['iris, all rows'], [0, 0])
+    >>> loaded.about["notes"], loaded.predict(X[:2]).tolist()
+    (['iris, all rows'], [0, 0])
     """
     path = Path(folder)
     files = read_files(path)
@@ -216,10 +213,8 @@ def load_model(folder: str | PathLike[str]) -> LoadedModel:
         reason = " ".join(str(error).split())[:200]
         reason = reason if isinstance(error, ValueError) else f"{type(error).__name__} {reason}"
         raise ValueError(f"{str(path / TREE)!r} cannot be loaded: {reason}{_version_hint(files.body)}") from error
-    tolerance = PROBE_TOLERANCE
-    if expected.shape != log_proba.shape or not np.allclose(
-        log_proba, expected, rtol=tolerance, atol=tolerance, equal_nan=True
-    ):
+    tolerances = {"rtol": PROBE_TOLERANCE, "atol": PROBE_TOLERANCE}
+    if expected.shape != log_proba.shape or not np.allclose(log_proba, expected, equal_nan=True, **tolerances):
         hint = _version_hint(files.body)
         raise ValueError(f"the model in {str(path)!r} predicts otherwise here than where it was saved{hint}")
     return model

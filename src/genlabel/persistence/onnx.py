@@ -41,9 +41,9 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     model : classifier, Pipeline or LoadedModel
         Its classifier has a network: GenLabelClassifier, MixupClassifier, AdaMixupClassifier.
     path : path
-        Of the file, by custom with the ending .onnx.
+        Path of the file, by custom with the ending .onnx; it is returned.
     dtype : "float64" or "float32"
-        In which it computes; float64 is what the classifier does.
+        Precision of the graph; float64 is that of the classifier.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from genlabel.data.tables.columns import as_strings, kind_of
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.validation import FrameEncoder
-from genlabel.persistence.classes import PersistenceError
+from genlabel.persistence.objects import PersistenceError
 
 UNUSED = "unused"
 """Kind of a column that a classifier was fitted with and does not use: a date, an identifier."""
@@ -63,7 +63,7 @@ class Schema(NamedTuple):
                 raise PersistenceError(UNNAMED)
             used = _used(first.encoder_.columns.steps[0][1])
             return cls(tuple(used.get(name, ColumnSchema(name, UNUSED)) for name in names), named=True, table=True)
-        given = [f"x{place}" for place in range(first.n_features_in_)] if names is None else names.tolist()
+        given = [f"x{index}" for index in range(first.n_features_in_)] if names is None else names.tolist()
         return cls(tuple(ColumnSchema(name, "numbers") for name in given), named=names is not None, table=False)
 
     def check(self, X: Any) -> Any:

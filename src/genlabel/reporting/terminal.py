@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel._progress_display import failure_lines
-
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -83,6 +81,22 @@ def warning_lines(counts: Iterable[Mapping[str, int]]) -> list[str]:
     lines = [f"{text} ({times} times)" if times > 1 else text for text, times in total.most_common(MAX_WARNINGS)]
     more = len(total) - len(lines)
     return [*lines, f"further warnings: {more}"] if more > 0 else lines
+
+
+def failure_lines(failures: Mapping[Any, str]) -> list[str]:
+    """Return a line for each failure; equal errors of one dataset make one line with the number of further trials.
+
+    >>> from genlabel.evaluation.records.schema import Fit
+    >>> failure_lines({Fit(61, "mixup", 0): "OSError: not there", Fit(61, "vanilla", 0): "OSError: not there"})
+    ['failed: 61, mixup and 1 more: OSError: not there']
+    """
+    trials: dict[tuple[Any, str], list[Any]] = {}
+    for trial, error in failures.items():
+        trials.setdefault((trial.dataset, error), []).append(trial)
+    return [
+        f"failed: {first[0]}, {first[1]}{f' and {len(more)} more' if more else ''}: {error}"
+        for (_, error), (first, *more) in trials.items()
+    ]
 
 
 def describe_table(table: Table) -> str:

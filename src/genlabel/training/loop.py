@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng
-from genlabel._progress import Callback, CallbackList
+from genlabel._progress import Callback, combine_callbacks
 from genlabel._runtime import broadcast_from_rank0
 from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import Mixer
@@ -109,7 +109,7 @@ def train_network(
         weight_decay=weight_decay,
         epochs=epochs,
         config=config,
-        callback=CallbackList([best, callback]),
+        callback=combine_callbacks(best, callback),
         checkpoint=file,
     )
     if best is not None and len(losses):

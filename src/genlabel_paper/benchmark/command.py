@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel._atomic_io import atomic_write, atomic_writer
-from genlabel._progress_display import display_progress, failure_lines
+from genlabel._progress import ProgressDisplay
 from genlabel.cli.console import (
     Dask,
     Epochs,
@@ -33,6 +33,7 @@ from genlabel.cli.console import (
     print_line,
     read_network,
 )
+from genlabel.reporting.terminal import failure_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +138,7 @@ def benchmark(
         chosen = _choose_methods(names, baselines)
         chosen_ids = chosen_ids or _manifest_ids(data_home, max_features, min_rows, max_rows)
         _check_records(records, restart)
-    with one_line_errors(interrupted), display_progress("loading the datasets", max_lines=100) as display:
+    with one_line_errors(interrupted), ProgressDisplay("loading the datasets", max_lines=100) as display:
         from genlabel.data import datasets
         from genlabel.data.datasets.openml import find_home
         from genlabel_paper import benchmark as package

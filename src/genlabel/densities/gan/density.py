@@ -10,9 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel._arrays import Seed, as_rng, chunks, like, named_device
+from genlabel._arrays import Seed, Standardization, as_rng, chunks, like, named_device
 from genlabel._progress import Callback, training_callback
-from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan.generators import Generators, Latents

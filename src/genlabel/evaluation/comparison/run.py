@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genlabel._progress import Callback, CallbackList, LambdaCallback, TrialResult
+from genlabel._progress import Callback, LambdaCallback, TrialResult, combine_callbacks
 from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.evaluation.records import RecordSet, open_store
@@ -81,8 +81,8 @@ def compare(
     1  generative      1
     """
 
-    raise_error = LambdaCallback(on_trial_end=_raise_error)
-    records = run_comparison(table, methods, repeats, test_size, seed, callback=CallbackList([raise_error, callback]))
+    strict = combine_callbacks(LambdaCallback(on_trial_end=_raise_error), callback)
+    records = run_comparison(table, methods, repeats, test_size, seed, callback=strict)
     return as_results(records.frame)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from genlabel._splits import grouped_folds, round_robin_folds, training_rows
+from genlabel.data.folds import grouped_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_difference
 from genlabel.metrics import MIN_PROBABILITY

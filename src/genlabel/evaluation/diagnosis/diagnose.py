@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from genlabel._arrays import Standardization
 from genlabel._progress import track_fit
 from genlabel._runtime import one_thread
-from genlabel._splits import make_folds, round_robin_folds, training_rows
-from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, deduplicate_warnings
+from genlabel.data.folds import make_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.estimators import GenLabelClassifier
 from genlabel.estimators.typicality import Typicality
@@ -158,7 +158,7 @@ def _subsample(data: LabeledData, max_rows: int, seed: int) -> LabeledData:
 
 def _fit_density(data: LabeledData, points: Values, index: NDArray[np.intp], seed: int) -> StackedDensity:
     """Fit the stacked density on its default folds, but with groups held out as a whole and classes called by name."""
-    folds = make_folds(StackedDensity().cv, index, seed, round_robin_folds, classes=data.classes, groups=data.groups)
+    folds = make_folds(StackedDensity().cv, index, seed, classes=data.classes, groups=data.groups)
     return StackedDensity(cv=folds, random_state=seed).fit(points, index)
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from genlabel._arrays import as_rng
 from genlabel._progress import LambdaCallback, ProgressEvent, use_callback
-from genlabel._splits import make_folds, stratified_folds_rare
 from genlabel._validation import suppress_own_warnings
+from genlabel.data.folds import make_folds
 from genlabel.estimators import GenLabelClassifier
 from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_difference
 from genlabel.evaluation.prediction_counts import PredictionCounts
@@ -140,7 +140,7 @@ def run_paired_experiment(
         Receives the share of the work that is done.
     """
     results = []
-    split = make_folds(folds, index, seed, stratified_folds_rare, fewer=False, classes=classes, groups=groups)
+    split = make_folds(folds, index, seed, "rare", classes=classes, groups=groups)
     for number, rows in enumerate(split):
 
         def report(event: ProgressEvent, number: int = number) -> None:

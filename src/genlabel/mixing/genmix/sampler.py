@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization
 from genlabel._validation import check_positive, warn
 from genlabel.densities import ClassDensity
 from genlabel.densities.candidates import named_density

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel._standardization import Standardization
+from genlabel._arrays import Standardization
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.reporting.charts import add_class_legend, draw_classes, draw_halves, draw_regions

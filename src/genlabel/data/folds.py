@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from genlabel._validation import check_count, warn
 HINT = "give a number of folds, a splitter, or pairs (train, valid) of row indices"
 MISSING = -1
 """Index of a row that was dropped, since its weight is 0."""
-
-Assign = Callable[[NDArray[np.intp], int, Any], NDArray[np.intp]]
-"""From class indices (n,), a number of folds and a seed to the fold of each row, (n,)."""
 
 
 class Fold(NamedTuple):
@@ -32,16 +29,15 @@ def make_folds(
     cv: Any,
     y: NDArray[np.intp],
     seed: Any,
-    assign: Assign,
+    method: Literal["round_robin", "stratified", "rare"] = "round_robin",
     *,
-    fewer: bool = True,
     classes: NDArray[Any] | None = None,
     X: Any = None,
     rows: NDArray[np.intp] | None = None,
     n_rows: int = 0,
     groups: NDArray[np.intp] | None = None,
 ) -> list[Fold]:
-    """Return the folds of rows with class indices `y` (n,).
+    """Return the folds of rows with class indices `y` (n,); at least one.
 
     Parameters
     ----------
@@ -50,10 +46,10 @@ def make_folds(
     y : array (n,)
         Class indices.
     seed : int, Generator or None
-    assign : callable
-        Assigns rows to a number of folds.
-    fewer : bool
-        Whether a class of fewer rows than folds reduces their number, with a warning, unless it has one row only.
+    method : str
+        Rule for a number of folds: "round_robin" is :func:`round_robin_folds`, and "stratified" scikit-learn's
+        `StratifiedKFold`; a class of fewer rows than folds makes the folds fewer, with a warning, unless it has one row
+        only. "rare" is :func:`stratified_folds_rare`, whose folds are as many as asked for.
     classes : array (k,), optional
         Labels of the classes.
     X : array, optional
@@ -66,18 +62,15 @@ def make_folds(
 
     Examples
     --------
-    >>> folds = make_folds(2, np.array([0, 0, 1, 1]), 0, round_robin_folds)
+    >>> folds = make_folds(2, np.array([0, 0, 1, 1]), 0)
     >>> [fold.valid.tolist() for fold in folds]
     [[0, 2], [1, 3]]
-    >>> make_folds([([0, 1, 2], [-1])], np.array([0, 0, 1, 1]), 0, round_robin_folds)
-    Traceback (most recent call last):
-    ValueError: cv names row -1, but X has rows 0 to 3
     """
     labels = np.arange(int(y.max()) + 1) if classes is None else classes
     if isinstance(cv, Integral):
-        number = _assign_folds(check_count("cv", cv, low=2), y, seed, assign, fewer, labels, groups)
-        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number[number >= 0])]
-    if hasattr(cv, "split") and not isinstance(cv, str):
+        number = _assign_folds(check_count("cv", cv, low=2), y, seed, method, labels, groups)
+        folds = [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number[number >= 0])]
+    elif hasattr(cv, "split") and not isinstance(cv, str):
         given = (np.zeros((len(y), 1)) if X is None else X, labels[y], *([] if groups is None else [groups]))
         try:
             folds = [Fold(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(*given)]
@@ -85,18 +78,22 @@ def make_folds(
             raise ValueError(f"cv={cv!r} could not split the rows: {error}; {HINT}") from error
     elif groups is not None:
         raise ValueError("cv names the rows of each fold, so groups have no effect; leave out one of them")
+    elif isinstance(cv, str) or not hasattr(cv, "__iter__"):
+        raise ValueError(f"cv={cv!r} is not known; {HINT}")
     else:
         index = np.arange(len(y)) if rows is None else np.full(n_rows, MISSING)
         if rows is not None:
             index[rows] = np.arange(len(y))
-        if isinstance(cv, str) or not hasattr(cv, "__iter__"):
-            raise ValueError(f"cv={cv!r} is not known; {HINT}")
         pairs = [tuple(pair) if np.iterable(pair) else (pair,) for pair in cv]
         if any(len(pair) != 2 for pair in pairs):
             raise ValueError(f"cv has a fold that is no pair (train, valid); {HINT}")
         folds = [Fold(_row_indices(train, index), _row_indices(valid, index)) for train, valid in pairs]
+    if not folds and np.bincount(y).max() < 2:
+        raise ValueError(
+            f"each of {len(y)} rows has a class of its own, so none can be held out; give more rows of a class, or "
+            "merge classes"
+        )
     if not folds:
-        _check_several(y)
         raise ValueError(f"cv={cv!r} gives no folds; {HINT}")
     if any(len(fold.valid) == 0 for fold in folds):
         raise ValueError(f"a fold of cv={cv!r} holds out no row of positive weight; use fewer folds")
@@ -104,53 +101,44 @@ def make_folds(
 
 
 def _assign_folds(
-    count: int,
-    y: NDArray[np.intp],
-    seed: Any,
-    assign: Assign,
-    fewer: bool,
-    classes: NDArray[Any],
-    groups: NDArray[np.intp] | None,
+    count: int, y: NDArray[np.intp], seed: Any, method: str, classes: NDArray[Any], groups: NDArray[np.intp] | None
 ) -> NDArray[np.intp]:
-    """Return the fold of each row, (n,), with warnings about rare classes."""
+    """Return the fold of each row, (n,), -1 for a row that is never held out, with warnings about rare classes."""
     sizes = np.bincount(y)
     if groups is not None:
         number = grouped_folds(y, groups, count, seed)
-        names = classes[: len(sizes)][np.bincount(y[number >= 0], minlength=len(sizes)) == 0].tolist()
-        if names:
-            message = f"class {names[0]!r} has too few groups{_and_more(names)}: it is trained on, but never held out"
-            warn("rare", message, UserWarning)
-        return number
-    if fewer:
-        several = sizes[sizes > 1]
-        smallest = int(several.min()) if len(several) else 2
+        never = np.bincount(y[number >= 0], minlength=len(sizes)) == 0
+        problems = {"too few groups{more}: it is trained on, but never held out": never}
+    elif method == "rare":
+        number = stratified_folds_rare(y, count, seed)
+        problems = {
+            "a single row{more}: it is trained on, but never held out, so no score counts it": sizes == 1,
+            "two rows{more}: each is held out from networks that know the other alone, so its score is a guess": (
+                sizes == 2
+            ),
+        }
+    else:
+        smallest = int(sizes[sizes > 1].min()) if sizes.max() > 1 else 2
         if smallest < count:
             names = classes[: len(sizes)][sizes == smallest].tolist()
             why = f"class {names[0]!r} has only {smallest} samples" if names else "no class has 2 samples"
             warn("cv", f"cv={count} folds, but {why}; using {smallest} folds", UserWarning)
-        return assign(y, min(count, smallest), seed)
+            count = smallest
+        if method == "round_robin":
+            return round_robin_folds(y, count, seed)
+        # NOTE: the paper's setting uses these folds, all others round_robin_folds; published results rest on both.
+        number = np.empty(len(y), dtype=np.intp)
+        for f, (_, valid) in enumerate(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y)):
+            number[valid] = f
+        return number
     messages = []
-    for size, text in (
-        (1, "a single row{more}: it is trained on, but never held out, so no score counts it"),
-        (2, "two rows{more}: each is held out from networks that know the other alone, so its score is a guess"),
-    ):
-        names = classes[: len(sizes)][sizes == size].tolist()
+    for text, is_rare in problems.items():
+        names = classes[: len(sizes)][is_rare].tolist()
         if names:
-            messages.append(f"class {names[0]!r} has " + text.format(more=_and_more(names)))
+            more = f" (and so for {len(names) - 1} more)" if len(names) > 1 else ""
+            messages.append(f"class {names[0]!r} has {text.format(more=more)}")
     if messages:
         warn("rare", "; ".join(messages), UserWarning)
-    return assign(y, count, seed)
-
-
-def stratified_folds(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
-    """Return the fold of each row, (n,), by scikit-learn's `StratifiedKFold`.
-
-    NOTE: the paper's setting uses these folds, all others :func:`round_robin_folds`; published results rest on both.
-    """
-    number = np.empty(len(y), dtype=np.intp)
-    splitter = StratifiedKFold(count, shuffle=True, random_state=seed)
-    for f, (_, valid) in enumerate(splitter.split(np.zeros((len(y), 1)), y)):
-        number[valid] = f
     return number
 
 
@@ -197,11 +185,11 @@ def grouped_folds(y: NDArray[np.intp], groups: NDArray[np.intp], count: int, see
     np.add.at(table, (group, y), 1.0)
     table /= table.sum(0)
     several = as_rng(seed).permutation(np.flatnonzero(sizes > 1))
-    held, fold_of_group = np.zeros((count, table.shape[1])), np.full(len(sizes), -1, dtype=np.intp)
-    for one in several[np.argsort(-sizes[several], kind="stable")]:
-        fold = int(((held + table[one]) ** 2 - held**2).sum(1).argmin())
-        fold_of_group[one] = fold
-        held[fold] += table[one]
+    held_out, fold_of_group = np.zeros((count, table.shape[1])), np.full(len(sizes), -1, dtype=np.intp)
+    for g in several[np.argsort(-sizes[several], kind="stable")]:
+        fold = int(((held_out + table[g]) ** 2 - held_out**2).sum(1).argmin())
+        fold_of_group[g] = fold
+        held_out[fold] += table[g]
     number = fold_of_group[group]
     alone = sizes[group] == 1
     number[alone] = round_robin_folds(y[alone], count, seed)
@@ -229,8 +217,6 @@ def check_folds(
     folds: Sequence[Fold], cv: Any, y: NDArray[np.intp], classes: NDArray[Any], weight: NDArray[np.float64] | None
 ) -> None:
     """Raise unless every fold trains on each of the classes, and holds out rows of positive weight."""
-    if not folds:
-        _check_several(y)
     for train, valid in folds:
         missing = np.setdiff1d(np.arange(len(classes)), y[train])
         if len(missing):
@@ -238,15 +224,6 @@ def check_folds(
             raise ValueError(f"a fold of cv={cv!r} has no training row of class {name!r}; use stratified folds")
         if weight is not None and weight[valid].sum() <= 0:
             raise ValueError(f"a fold of cv={cv!r} holds out no row of positive weight; use fewer folds")
-
-
-def _check_several(y: NDArray[np.intp]) -> None:
-    """Raise if no class has two rows."""
-    if np.bincount(y).max() < 2:
-        raise ValueError(
-            f"each of {len(y)} rows has a class of its own, so none can be held out; give more rows of a class, or "
-            "merge classes"
-        )
 
 
 def training_rows(train: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -269,10 +246,6 @@ def fold_numbers(folds: Sequence[Fold], n: int) -> NDArray[np.intp]:
     if (number < 0).any() or sum(len(fold.valid) for fold in folds) != n:
         raise ValueError("cross_fit=True needs every row in the validation part of exactly one fold of cv")
     return number
-
-
-def _and_more(names: Sequence[Any]) -> str:
-    return f" (and so for {len(names) - 1} more)" if len(names) > 1 else ""
 
 
 def _row_indices(given: Any, index: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -9,29 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
-from genlabel._splits import (
+from genlabel.data.folds import (
     check_folds,
     fold_numbers,
     folds_by_size,
     grouped_folds,
     make_folds,
-    round_robin_folds,
-    stratified_folds,
-    stratified_folds_rare,
     training_rows,
 )
 
-DEALERS = {"in turn": round_robin_folds, "like scikit-learn": stratified_folds}
-dealers = pytest.mark.parametrize("deal", DEALERS.values(), ids=DEALERS)
+METHODS: list[Any] = ["round_robin", "stratified"]
+methods = pytest.mark.parametrize("method", METHODS)
 Y = np.arange(12) % 3
 
 
-@dealers
+@methods
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 6), k=st.integers(1, 4))
-def test_every_row_is_held_out_once_and_every_class_is_spread_evenly(deal: Any, seed: int, count: int, k: int) -> None:
+def test_rows_are_held_out_once_and_classes_are_spread_evenly(method: Any, seed: int, count: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.repeat(np.arange(k), rng.integers(count, 20, k)))
-    folds = make_folds(count, y, seed, deal)
+    folds = make_folds(count, y, seed, method)
     assert len(folds) == count
     number = fold_numbers(folds, len(y))
     for f, (train, valid) in enumerate(folds):
@@ -39,39 +36,42 @@ def test_every_row_is_held_out_once_and_every_class_is_spread_evenly(deal: Any, 
         np.testing.assert_array_equal(valid, np.flatnonzero(number == f))
     table = np.array([np.bincount(y[fold.valid], minlength=k) for fold in folds])
     assert (np.ptp(table, axis=0) <= 1).all()
-    again = make_folds(count, y, seed, deal)
+    again = make_folds(count, y, seed, method)
     np.testing.assert_array_equal(fold_numbers(again, len(y)), number)
     check_folds(folds, count, y, np.arange(k), np.ones(len(y)))
 
 
 @pytest.mark.filterwarnings("ignore:class .* has (a single row|two rows)")
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 8), counts=st.lists(st.integers(1, 12), min_size=2, max_size=6))
-def test_dealt_with_rare_every_fold_trains_on_every_class_and_rows_with_company_are_held_out_once(
+def test_rare_folds_train_on_every_class_and_hold_out_each_row_that_is_not_alone_in_its_class(
     seed: int, count: int, counts: list[int]
 ) -> None:
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
     sizes = np.array(counts)
-    folds = make_folds(count, y, seed, stratified_folds_rare, fewer=False)
-    held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=len(y)) if folds else np.zeros(len(y))
+    if sizes.max() == 1:
+        with pytest.raises(ValueError, match="class of its own"):
+            make_folds(count, y, seed, "rare")
+        return
+    folds = make_folds(count, y, seed, "rare")
+    held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=len(y))
     np.testing.assert_array_equal(held, sizes[y] > 1)
     assert len(folds) == min(count, int(sizes[sizes > 1].sum()))
     for fold in folds:
         assert set(y[fold.train]) == set(range(len(counts)))
         np.testing.assert_array_equal(np.sort(np.r_[fold.train, fold.valid]), np.arange(len(y)))
-    if folds:
-        table = np.array([np.bincount(y[fold.valid], minlength=len(counts)) for fold in folds])
-        assert (np.ptp(table, axis=0) <= 1).all()
-        check_folds(folds, count, y, np.arange(len(counts)), None)
+    table = np.array([np.bincount(y[fold.valid], minlength=len(counts)) for fold in folds])
+    assert (np.ptp(table, axis=0) <= 1).all()
+    check_folds(folds, count, y, np.arange(len(counts)), None)
 
 
 def test_a_single_row_is_told_of_by_its_class() -> None:
     y, names = np.array([0, 0, 0, 1, 2]), np.array(["a", "b", "c"])
     with pytest.warns(UserWarning, match=r"class 'b' has a single row \(and so for 1 more\): it is trained on") as told:
-        make_folds(3, y, 0, stratified_folds_rare, fewer=False, classes=names)
+        make_folds(3, y, 0, "rare", classes=names)
     assert len(told) == 1
     both = "class 'b' has a single row: .*; class 'c' has two rows: each is held out from networks that know the other"
     with pytest.warns(UserWarning, match=both):
-        make_folds(3, np.array([0, 0, 0, 1, 2, 2]), 0, stratified_folds_rare, fewer=False, classes=names)
+        make_folds(3, np.array([0, 0, 0, 1, 2, 2]), 0, "rare", classes=names)
 
 
 @pytest.mark.filterwarnings("ignore:class .* has too few groups")
@@ -82,7 +82,7 @@ def test_rows_of_a_group_are_held_out_together_and_every_fold_trains_on_every_cl
     rng = np.random.default_rng(seed)
     y, groups = rng.integers(0, k, 60), rng.integers(0, some, 60)
     y[:k] = np.arange(k)
-    folds = make_folds(count, y, seed, round_robin_folds, groups=groups)
+    folds = make_folds(count, y, seed, groups=groups)
     for fold in folds:
         assert set(groups[fold.train]).isdisjoint(groups[fold.valid])
         assert set(y[fold.train]) == set(range(k))
@@ -105,16 +105,14 @@ def test_many_small_groups_make_folds_of_about_the_same_size_and_classes(seed: i
 
 def test_groups_are_told_of_where_they_cannot_be() -> None:
     with pytest.raises(ValueError, match="all rows are in one group"):
-        make_folds(2, Y, 0, round_robin_folds, groups=np.zeros(12, dtype=np.intp))
+        make_folds(2, Y, 0, groups=np.zeros(12, dtype=np.intp))
     with pytest.raises(ValueError, match="each class is in one group only"):
-        make_folds(2, Y, 0, round_robin_folds, groups=Y)
+        make_folds(2, Y, 0, groups=Y)
     with pytest.raises(ValueError, match="groups have no effect"):
-        make_folds([([0, 1, 2], [3])], Y, 0, round_robin_folds, groups=np.arange(12))
+        make_folds([([0, 1, 2], [3])], Y, 0, groups=np.arange(12))
     with pytest.warns(UserWarning, match="class 'c' has too few groups: it is trained on, but never held out"):
-        make_folds(
-            2, Y, 0, round_robin_folds, groups=np.where(Y == 2, 0, np.arange(12) + 1), classes=np.array(list("abc"))
-        )
-    folds = make_folds(GroupKFold(3), Y, 0, round_robin_folds, groups=np.arange(12) // 4)
+        make_folds(2, Y, 0, groups=np.where(Y == 2, 0, np.arange(12) + 1), classes=np.array(list("abc")))
+    folds = make_folds(GroupKFold(3), Y, 0, groups=np.arange(12) // 4)
     assert sorted(fold.valid.tolist() for fold in folds) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
@@ -125,24 +123,24 @@ def test_large_tables_have_fewer_folds(n: int, expected: tuple[int, int | None])
     assert folds_by_size(n) == expected
 
 
-def test_one_dealer_is_scikit_learns() -> None:
-    ours = make_folds(3, Y, 5, stratified_folds)
+def test_stratified_folds_are_those_of_scikit_learn() -> None:
+    ours = make_folds(3, Y, 5, "stratified")
     for fold, pair in zip(ours, StratifiedKFold(3, shuffle=True, random_state=5).split(Y, Y), strict=True):
         np.testing.assert_array_equal(fold.train, pair[0])
         np.testing.assert_array_equal(fold.valid, pair[1])
 
 
-@dealers
+@methods
 @pytest.mark.parametrize("counts, expected, why", [
     ((9, 9), 6, None),
     ((9, 3), 3, "class 'b' has only 3 samples"),
     ((2, 9, 2), 2, "class 'a' has only 2 samples"),
 ])  # fmt: skip
-def test_a_small_class_makes_the_folds_fewer(deal: Any, counts: tuple[int, ...], expected: int, why: Any) -> None:
+def test_a_small_class_makes_the_folds_fewer(method: Any, counts: tuple[int, ...], expected: int, why: Any) -> None:
     y = np.repeat(np.arange(len(counts)), counts)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert len(make_folds(6, y, 0, deal, classes=np.array(list("abc")))) == expected
+        assert len(make_folds(6, y, 0, method, classes=np.array(list("abc")))) == expected
     assert [str(w.message) for w in caught] == ([f"cv=6 folds, but {why}; using {expected} folds"] if why else [])
 
 
@@ -150,7 +148,7 @@ def test_a_small_class_makes_the_folds_fewer(deal: Any, counts: tuple[int, ...],
 @pytest.mark.filterwarnings("ignore:cv=6 folds, but no class has 2 samples; using 2 folds")
 def test_a_class_of_one_point_does_not_count_and_stays_in_training(counts: tuple[int, ...], folds: int) -> None:
     y = np.repeat(np.arange(len(counts)), counts)
-    made = make_folds(6, y, 0, round_robin_folds)
+    made = make_folds(6, y, 0)
     assert len(made) == folds
     for fold in made:
         assert np.bincount(y[training_rows(fold.train, y)], minlength=len(counts)).min() > 0
@@ -168,7 +166,7 @@ def test_rows_masks_and_a_splitter_say_the_same() -> None:
     masks = [tuple(np.isin(np.arange(12), rows) for rows in pair) for pair in pairs]
     lists = [[rows.tolist() for rows in pair] for pair in pairs]
     for cv in (splitter, pairs, masks, lists, iter(pairs)):
-        found = make_folds(cv, Y, 0, round_robin_folds, X=X)
+        found = make_folds(cv, Y, 0, X=X)
         for fold, pair in zip(found, pairs, strict=True):
             np.testing.assert_array_equal(fold.train, pair[0])
             np.testing.assert_array_equal(fold.valid, pair[1])
@@ -180,7 +178,7 @@ def test_a_splitter_sees_the_points_and_their_classes() -> None:
             return [(np.flatnonzero(X[:, 0] > 0), np.flatnonzero(y == "c"))]
 
     X = np.arange(-3, 9)[:, None]
-    (fold,) = make_folds(Splitter(), Y, 0, round_robin_folds, classes=np.array(["a", "b", "c"]), X=X)
+    (fold,) = make_folds(Splitter(), Y, 0, classes=np.array(["a", "b", "c"]), X=X)
     np.testing.assert_array_equal(fold.train, np.arange(4, 12))
     np.testing.assert_array_equal(fold.valid, np.flatnonzero(Y == 2))
 
@@ -188,12 +186,12 @@ def test_a_splitter_sees_the_points_and_their_classes() -> None:
 def test_pairs_name_the_rows_of_the_table_and_those_that_are_gone_are_left_out() -> None:
     rows = np.array([1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14])
     cv = [(np.arange(8), np.arange(8, 15)), (np.arange(15) >= 8, np.arange(15) < 8)]
-    first, second = make_folds(cv, Y, 0, round_robin_folds, rows=rows, n_rows=15)
+    first, second = make_folds(cv, Y, 0, rows=rows, n_rows=15)
     np.testing.assert_array_equal(rows[first.train], [1, 2, 4, 5, 6, 7])
     np.testing.assert_array_equal(rows[first.valid], [8, 9, 10, 11, 13, 14])
     np.testing.assert_array_equal(second.train, first.valid)
     with pytest.raises(ValueError, match="cv names row 15, but X has rows 0 to 14"):
-        make_folds([([0], [15])], Y, 0, round_robin_folds, rows=rows, n_rows=15)
+        make_folds([([0], [15])], Y, 0, rows=rows, n_rows=15)
 
 
 @pytest.mark.parametrize("cv, match", [
@@ -216,15 +214,15 @@ def test_pairs_name_the_rows_of_the_table_and_those_that_are_gone_are_left_out()
 ])  # fmt: skip
 def test_what_makes_no_folds_is_told_so(cv: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        make_folds(cv, Y, 0, round_robin_folds)
+        make_folds(cv, Y, 0)
 
 
 def test_folds_to_train_on_have_every_class_and_hold_out_some_weight() -> None:
     names = np.array(["a", "b", "c"])
-    without = make_folds([(np.flatnonzero(Y > 0), [0])], Y, 0, round_robin_folds)
+    without = make_folds([(np.flatnonzero(Y > 0), [0])], Y, 0)
     with pytest.raises(ValueError, match="a fold of cv=7 has no training row of class 'a'; use stratified folds"):
         check_folds(without, 7, Y, names, None)
-    weightless = make_folds([(np.arange(9), [9, 10, 11])], Y, 0, round_robin_folds)
+    weightless = make_folds([(np.arange(9), [9, 10, 11])], Y, 0)
     check_folds(weightless, 7, Y, names, None)
     with pytest.raises(ValueError, match="a fold of cv=7 holds out no row"):
         check_folds(weightless, 7, Y, names, (np.arange(12) < 9).astype(float))
@@ -233,4 +231,4 @@ def test_folds_to_train_on_have_every_class_and_hold_out_some_weight() -> None:
 def test_cross_fitting_needs_every_row_held_out_once() -> None:
     for cv in ([(np.arange(6, 12), np.arange(6))], [(np.arange(12), np.arange(12))] * 2):
         with pytest.raises(ValueError, match="every row in the validation part"):
-            fold_numbers(make_folds(cv, Y, 0, round_robin_folds), 12)
+            fold_numbers(make_folds(cv, Y, 0), 12)

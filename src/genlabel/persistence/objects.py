@@ -1,0 +1,250 @@
+"""Objects of a saved model: the allow-list of their classes, the state of an object as a dictionary, and back.
+
+A file names a class; only the names listed here are ever looked up, so a file cannot choose what runs. A table
+preparation is saved as what it has learned, medians and categories, and fitted to a table that teaches it the same:
+nothing of scikit-learn's inner state is saved, so that a model can be loaded with another version of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from inspect import Parameter, signature
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from torch import nn
+
+from genlabel.data.tables import table_pipeline
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import Ensemble
+
+CLASSES: dict[str, tuple[str, ...]] = {
+    "genlabel._arrays": ("Standardization",),
+    "genlabel.densities.covariance": ("Gaussians", "Whitening"),
+    "genlabel.densities.discriminant": (
+        "CenteredSample", "DiscriminantDensity", "LowRankGaussians", "PrincipalAxes",
+    ),
+    "genlabel.densities.flow": ("FlowDensity",),
+    "genlabel.densities.forest": ("ForestDensity", "Trees"),
+    "genlabel.densities.gan.density": ("GANDensity",),
+    "genlabel.densities.gan.generators": ("Charts", "Generators", "Latents"),
+    "genlabel.densities.gan.inversion": ("Bank",),
+    "genlabel.densities.gan.networks": ("ConvNetwork", "Perceptron"),
+    "genlabel.densities.gaussian": ("GaussianDensity",),
+    "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
+    "genlabel.densities.latent": ("LatentDensity",),
+    "genlabel.densities.mixture": ("MixtureDensity", "Mixtures", "Terms"),
+    "genlabel.densities.per_class": ("FixedDensity", "SphericalGaussian"),
+    "genlabel.densities.power_transform": ("PowerTransform", "PowerTransformedDensity"),
+    "genlabel.densities.stacked": ("StackedDensity", "WeightedDensities"),
+    "genlabel.densities.stacking": ("Stacking",),
+    "genlabel.densities.vae": ("VAEDensity",),
+    "genlabel.estimators.adamixup": ("AdaMixupClassifier",),
+    "genlabel.estimators.generative": ("GenerativeClassifier",),
+    "genlabel.estimators.genlabel": ("GenLabelClassifier",),
+    "genlabel.estimators.intervals": ("Calibration",),
+    "genlabel.estimators.mixup": ("MixupClassifier",),
+    "genlabel.estimators.typicality": ("ConformalScores", "RandomProjection", "Typicality", "TypicalityModel"),
+    "genlabel.estimators.validation": ("FrameEncoder", "NumericEncoder"),
+    "genlabel.labeling.generative": ("GenLabel",),
+    "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel", "WeightedLabel"),
+    "genlabel.mixing.mixup": ("ManifoldMixup", "Mixup"),
+    "genlabel.model_selection.options": ("GridSearch", "HalvingSearch", "TrainingOptions"),
+    "genlabel.model_selection.pooling": ("PoolWeights",),
+    "genlabel.training.networks.ensemble": ("Ensemble",),
+    "genlabel.training.networks.staged": ("MLP",),
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.pipeline": ("Pipeline",),
+    "sklearn.preprocessing": ("StandardScaler",),
+}  # fmt: skip
+"""Classes by module."""
+ALL_PARAMETERS = "parameters"
+"""Stands for all constructor parameters in `OPTIONAL`."""
+_RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_")
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("AdaMixupClassifier", "GenerativeClassifier", "MixupClassifier"), _RESULTS),
+    "GenLabelClassifier": (*_RESULTS, "density_"),
+    **dict.fromkeys(("GridSearch", "HalvingSearch", "TrainingOptions"), (ALL_PARAMETERS,)),
+    **dict.fromkeys(
+        ("FlowDensity", "ForestDensity", "GANDensity", "MixtureDensity", "Typicality", "VAEDensity"), ("random_state",)
+    ),
+    "StackedDensity": ("random_state", "candidates", "candidates_"),
+}
+"""State of a class that is omitted where it cannot be written; no prediction depends on it."""
+NEVER_SAVED: dict[str, tuple[str, ...]] = {"Pipeline": ("memory",), "StackedDensity": ("cv",)}
+"""Parameters that are never saved; they have their defaults after loading."""
+_MODULES = {name: module for module, names in CLASSES.items() for name in names}
+ATTRIBUTE_NAME = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
+
+
+class PersistenceError(ValueError):
+    """Error about a model with a part that cannot be saved without pickle."""
+
+
+@cache
+def class_by_name(name: str) -> type[Any]:
+    """Return the class of a name in a file, or raise.
+
+    >>> class_by_name("KernelModel").__name__
+    'KernelModel'
+    >>> class_by_name("os.system")
+    Traceback (most recent call last):
+    ValueError: it names the class 'os.system', which is not one of those that a saved model is made of
+    """
+    if name not in _MODULES:
+        raise ValueError(f"it names the class {name!r}, which is not one of those that a saved model is made of")
+    return cast(type[Any], getattr(import_module(_MODULES[name]), name))
+
+
+def saved_name(cls: Callable[..., Any]) -> str | None:
+    """Return the name under which objects of a class are saved; None if they cannot be."""
+    name = cls.__name__
+    return name if name in _MODULES and class_by_name(name) is cls else None
+
+
+def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
+    """Return all that an object needs to be built again, by name, and the names that may be omitted.
+
+    >>> get_state("MLP", MLP(2, 3, seed=0))[0]["sizes"]
+    [2, 3]
+    """
+    if isinstance(value, MLP):
+        weights = [cast(nn.Linear, layer).weight for layer in value.layers]
+        sizes = [weights[0].shape[1], *(weight.shape[0] for weight in weights)]
+        return {"sizes": sizes, "weights": [parameter.detach() for parameter in value.parameters()]}, set()
+    if isinstance(value, Ensemble):
+        names = [name for name in signature(Ensemble.__init__).parameters if name not in ("self", "networks")]
+        return {"networks": list(value.networks), **{name: getattr(value, name) for name in names}}, set()
+    if isinstance(value, ColumnTransformer):
+        return preprocessing_state(value), set()
+    if isinstance(value, tuple):
+        return dict(cast(Any, value)._asdict()), set()
+    optional = set(OPTIONAL.get(name, ()))
+    if is_dataclass(value):
+        state = {field.name: getattr(value, field.name) for field in fields(value)}
+    else:
+        omitted = ("_sklearn_version", *NEVER_SAVED.get(name, ()))
+        state = {key: item for key, item in value.__getstate__().items() if key not in omitted}
+    return state, optional | set(value.get_params(deep=False)) if ALL_PARAMETERS in optional else optional
+
+
+def build_object(name: str, state: Mapping[str, Any]) -> Any:
+    """Return the object of the class of that name with that state, or raise.
+
+    >>> build_object("Standardization", {"mean": 0.0, "scale": 1.0, "mask": True})
+    Standardization(mean=0.0, scale=1.0, mask=True)
+    >>> build_object("Standardization", {"mean": 0.0})
+    Traceback (most recent call last):
+    ValueError: its Standardization has mean, but this version has mean, scale, mask
+    """
+    cls = class_by_name(name)
+    if cls is MLP:
+        sizes, weights = state["sizes"], state["weights"]
+        shapes = [shape for n_in, n_out in pairwise(sizes) for shape in ((n_out, n_in), (n_out,))]
+        if not weights or [tuple(weight.shape) for weight in weights] != shapes:
+            raise ValueError(f"its network has layers of sizes {sizes}, but weights of other shapes")
+        network = MLP(sizes[0], sizes[-1], sizes[1:-1], seed=0, dtype=weights[0].dtype)
+        network.load_state_dict(dict(zip(network.state_dict(), weights, strict=True)))
+        return network
+    if cls is Ensemble:
+        return Ensemble(**state)
+    if cls is ColumnTransformer:
+        return build_preprocessing(state)
+    if issubclass(cls, tuple) or is_dataclass(cls):
+        names = cast(Any, cls)._fields if issubclass(cls, tuple) else tuple(field.name for field in fields(cls))
+        if set(state) != set(names):
+            raise ValueError(f"its {name} has {', '.join(state)}, but this version has {', '.join(names)}")
+        return cls(**state)
+    # Of an estimator: parameters, absent ones with their defaults, and fitted attributes.
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in signature(cls).parameters.values()
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    }
+    for attribute in set(state) - set(defaults):
+        # A fitted attribute is not a method or property of the class, so a file cannot replace one of these.
+        if not ATTRIBUTE_NAME.fullmatch(attribute) or hasattr(cls, attribute):
+            raise ValueError(f"its {name} has {attribute!r}, which is not a fitted attribute of this version")
+    absent = {parameter: default for parameter, default in defaults.items() if parameter not in state}
+    if Parameter.empty in absent.values() or not state.keys().isdisjoint(NEVER_SAVED.get(name, ())):
+        raise ValueError(f"its {name} does not have the parameters of this version")
+    result: Any = object.__new__(cls)
+    for attribute, value in {**absent, **state}.items():
+        setattr(result, attribute, value)
+    return result
+
+
+def preprocessing_state(columns: ColumnTransformer) -> dict[str, Any]:
+    """Return what a fitted preparation of `genlabel.data.tables.table_pipeline` has learned, or raise.
+
+    It is the names of all columns; the median of each column of numbers; and of each column of strings the frequent
+    values, which have a column of their own, and the rare ones, which share one.
+
+    >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
+    >>> preprocessing_state(table_pipeline(X, "passthrough")[:-1].fit(X)[0])
+    {'names': ['size', 'color'], 'numbers': {'size': 2.0}, 'text': {'color': [['(missing)', 'blue', 'red'], []]}}
+    """
+    names = list(getattr(columns, "feature_names_in_", ()))
+    if not names:
+        raise PersistenceError("the columns of the table have no names; fit with X.columns = X.columns.astype(str)")
+    state = {"names": names, **_learned(columns)}
+    copy = build_preprocessing(state)
+    if (
+        repr(copy.get_params(deep=False)) != repr(columns.get_params(deep=False))
+        or copy.get_feature_names_out().tolist() != columns.get_feature_names_out().tolist()
+        or _learned(copy) != _learned(columns)
+    ):
+        raise PersistenceError(
+            "the ColumnTransformer is not one of genlabel.data.tables.table_pipeline; others cannot be saved"
+        )
+    return state
+
+
+def build_preprocessing(state: Mapping[str, Any]) -> ColumnTransformer:
+    """Return a preparation that is fitted to a table with the same medians and categories.
+
+    A column of numbers has its median once; a column of strings its frequent values twice, and the rare ones once.
+    """
+    strings = {name: [*frequent, *frequent, *rare] for name, (frequent, rare) in state["text"].items()}
+    n = max([1, *map(len, strings.values())])
+    table: dict[str, Any] = {}
+    for name in state["names"]:
+        if name in state["numbers"]:
+            table[name] = np.r_[float(state["numbers"][name]), np.full(n - 1, np.nan)]
+        elif name in strings:
+            # Categories are strings, also where they look like numbers or dates.
+            table[name] = pd.Categorical([*strings[name], *strings[name][:1] * (n - len(strings[name]))])
+        else:
+            table[name] = pd.Series(pd.Timestamp(0)).repeat(n).to_numpy()  # a date, which is left out
+    frame = pd.DataFrame(table)
+    fitted: ColumnTransformer = table_pipeline(frame, "passthrough")[:-1].fit(frame).steps[0][1]
+    return fitted
+
+
+def _learned(columns: ColumnTransformer) -> dict[str, Any]:
+    """Return the medians of the columns of numbers, and the frequent and the rare values of those of strings."""
+    result: dict[str, Any] = {"numbers": {}, "text": {}}
+    for kind, part, names in columns.transformers_:
+        if kind not in result or not isinstance(part, Pipeline) or not len(names):
+            continue
+        last: Any = part.steps[-1][1]
+        if kind == "numbers":
+            learned = [float(median) for median in getattr(last, "statistics_", ())]
+        else:
+            categories = [values.tolist() for values in getattr(last, "categories_", ())]
+            infrequent = getattr(last, "infrequent_categories_", [None] * len(categories))
+            rare = [[] if values is None else values.tolist() for values in infrequent]
+            learned = [
+                [[value for value in values if value not in few], few]
+                for values, few in zip(categories, rare, strict=True)
+            ]
+        result[kind] = dict(zip(map(str, names), learned, strict=True))
+    return result
