@@ -36,7 +36,7 @@ LOWEST := build/lowest
 # steps of an SVM from memory that nobody has written: no faults of ours.
 PLAIN  := $(addprefix tests/,data mixing labeling persistence evaluation/records paper/theory densities/test_gaussian.py \
 	densities/test_kernel.py densities/test_covariance.py densities/test_posterior.py contracts/test_mixer_contract.py \
-	estimators/test_validation.py test_folds.py test_metrics.py reporting/test_figures.py test_standardization.py \
+	estimators/test_validation.py test_metrics.py reporting/test_figures.py test_standardization.py \
 	cli/test_compare_tables.py)
 test-lowest:                 ## the lowest versions that pyproject.toml names, in an environment of their own
 	$(PYTHON) -m venv $(LOWEST)

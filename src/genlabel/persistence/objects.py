@@ -237,7 +237,7 @@ def _learned(columns: ColumnTransformer) -> dict[str, Any]:
             continue
         last: Any = part.steps[-1][1]
         if kind == "numbers":
-            learned = [float(median) for median in getattr(last, "statistics_", ())]
+            learned: list[Any] = [float(median) for median in getattr(last, "statistics_", ())]
         else:
             categories = [values.tolist() for values in getattr(last, "categories_", ())]
             infrequent = getattr(last, "infrequent_categories_", [None] * len(categories))
