@@ -12,8 +12,9 @@ from genlabel._runtime import one_thread
 from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import BestEpoch, train_fleet
 from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.early_stopping import BestEpoch
+from genlabel.training.fleet_trainer import train_fleet
 
 SIZES = {
     "softmax, 100 x 4": (100, 4, (), 100),

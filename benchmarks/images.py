@@ -24,8 +24,7 @@ from genlabel import GenLabelMixup, LambdaCallback, Mixup, OnlineGenLabel
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler
 from genlabel.training import SGD, ImageBatches, train_network
-from genlabel.training.networks import IMAGE_NETWORKS
-from genlabel.training.networks.convolutional import Stages
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS, Stages
 
 KINDS = ("mixup", "near", "part", "clean")
 """Mixup, then GenLabel with each of the statistics."""

@@ -8,8 +8,8 @@ from sklearn.preprocessing import StandardScaler
 from timing import alternate
 
 from genlabel import ClassDensity, GaussianDensity, GenLabel, KernelDensity, LinearLabel, Mixup
-from genlabel.training import train_fleet
 from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.fleet_trainer import train_fleet
 
 RATES, GAMMAS = (0.1, 0.01, 0.001, 0.0001), (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 

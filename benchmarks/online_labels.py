@@ -26,7 +26,7 @@ from genlabel.labeling import Labeler
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
 from genlabel.training import SGD, ImageBatches, train_network
-from genlabel.training.networks import IMAGE_NETWORKS
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS
 
 KINDS = ("clean", "near", "part")
 

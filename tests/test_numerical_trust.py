@@ -27,11 +27,12 @@ from genlabel import (
 from genlabel.densities import ClassDensity, DiscriminantDensity, PowerTransformedDensity
 from genlabel.densities.stacked import WeightedDensities
 from genlabel.labeling import LinearLabel
-from genlabel.training import SGD, Adam, train_fleet
-from genlabel.training.batched.fleet import weight_rng
+from genlabel.training import SGD, Adam
 from genlabel.training.batching import Hyperparameters, TrainingTask
-from genlabel.training.loop import train_task
+from genlabel.training.fleet import weight_rng
+from genlabel.training.fleet_trainer import train_fleet
 from genlabel.training.networks import MLP
+from genlabel_paper.runs.genmix import train_task
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, robust_accuracy
 from genlabel.attacks.base import row_norm
 from genlabel.attacks.models import MAX_IMAGE_BLOCK_VALUES, AttackedFleet, AttackedNetwork
-from genlabel.training import Fleet
+from genlabel.training.fleet import Fleet
 
 PACKAGE = pytest.mark.skipif(find_spec("pyautoattack") is None, reason="needs pyautoattack")
 SHAPE = (1, 8, 8)

@@ -22,7 +22,7 @@ from torch import nn
 from genlabel import GenerativeClassifier, MixupClassifier
 from genlabel.attacks import PGD, DecisionModel, FunctionModel, Margins, linear_margins, margins, robust_accuracy
 from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
-from genlabel.training import Fleet
+from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP
 
 QUICK: dict[str, Any] = {

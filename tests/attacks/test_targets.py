@@ -12,7 +12,7 @@ from genlabel.attacks import FGSM, DecisionModel, FunctionModel
 from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
 from genlabel.densities import GaussianDensity
 from genlabel.densities.posterior import log_posterior
-from genlabel.training import Fleet
+from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP
 
 

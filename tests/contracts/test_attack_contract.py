@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, DecisionModel, FunctionModel, margins
 from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
 from genlabel.testing import check_attack
-from genlabel.training import Fleet
+from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP
 
 FOOLBOX = pytest.mark.skipif(find_spec("foolbox") is None, reason="needs foolbox")

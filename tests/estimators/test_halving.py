@@ -30,10 +30,10 @@ from genlabel.model_selection.pooling import (
     pool,
 )
 from genlabel.model_selection.scoring import ScoreTable, ValidationRows, rank_candidates, score_candidates
-from genlabel.training.batched.trainer import FleetTrainer
 from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.fleet_trainer import FleetTrainer
 from genlabel.training.networks import MLP
-from genlabel.training.networks.ensemble import Ensemble
+from genlabel.training.networks.staged import Ensemble
 
 FOLDS = 3
 SHORT: dict[str, Any] = {"search__cv": FOLDS, "training__epochs": 10, "random_state": 4}

@@ -26,7 +26,7 @@ from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensit
 from genlabel.estimators.intervals import Calibration, venn_abers
 from genlabel.metrics import log_loss
 from genlabel.model_selection.pooling import pool
-from genlabel.training.networks.ensemble import log_proba_of
+from genlabel.training.networks.staged import log_proba_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 

@@ -24,11 +24,11 @@ from genlabel import (
 )
 from genlabel.densities import LatentDensity
 from genlabel.labeling import LogisticLabel
-from genlabel.training.batched.fleet import weight_rng
 from genlabel.training.batching import Hyperparameters, TrainingTask
-from genlabel.training.loop import train_task
+from genlabel.training.fleet import weight_rng
 from genlabel.training.networks import MLP
 from genlabel.training.optimizers import resolve_optimizer
+from genlabel_paper.runs.genmix import train_task
 
 PAPERS: dict[str, Any] = {"search": "grid", "search__ensemble": 1, "search__cv": 6}
 """The search of the paper: every candidate to the end, one network of all rows."""

@@ -26,7 +26,7 @@ from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images import TrainedImages, load_network, train_images
 from genlabel.evaluation.images.methods import IMAGE_METHODS, choose_network, make_image_method, pixel_moments
 from genlabel.training import SGD
-from genlabel.training.networks import IMAGE_NETWORKS
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS
 
 DIGITS = load_images("digits")
 SMALL = ImageDataset(

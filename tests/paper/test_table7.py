@@ -19,7 +19,7 @@ from genlabel.data.datasets import load_images
 from genlabel.evaluation.images import TrainedImages
 from genlabel.evaluation.images.history import ImageScores
 from genlabel.evaluation.records import read_records
-from genlabel.training import predict_scores
+from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import PreActResNet18, ResNet18
 from genlabel.training.networks.convolutional import Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS

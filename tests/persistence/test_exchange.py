@@ -20,7 +20,7 @@ from genlabel import (
     save_model,
 )
 from genlabel.data.tables import table_pipeline
-from genlabel.training.networks.ensemble import log_proba_of
+from genlabel.training.networks.staged import log_proba_of
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the packages onnx and onnxruntime")
 pytest.importorskip("onnx", reason="needs the packages onnx and onnxruntime")

@@ -36,7 +36,7 @@ from genlabel.estimators import Typicality
 from genlabel.persistence.files import Decoder, Encoder
 from genlabel.persistence.objects import CLASSES, PersistenceError, class_by_name
 from genlabel.training.networks import MLP
-from genlabel.training.networks.ensemble import Ensemble
+from genlabel.training.networks.staged import Ensemble
 
 QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 3, "random_state": 0}
 DENSITIES: list[ClassDensity] = [

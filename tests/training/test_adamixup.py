@@ -12,18 +12,13 @@ from torch.nn.functional import cross_entropy
 from genlabel._progress import LambdaCallback
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import SGD, Adam, Optimizer, train_fleet
-from genlabel.training.adamixup.fleet import (
-    AdaMixupNetworks,
-    Pairs,
-    mixing_share,
-    plan_pairs,
-    policy_range,
-    train_adamixup,
-)
-from genlabel.training.batched.fleet import weight_rng
+from genlabel.training import SGD, Adam
+from genlabel.training.adamixup import AdaMixupNetworks, Pairs, plan_pairs, policy_statistics, train_adamixup
 from genlabel.training.batching import BatchPlan, Hyperparameters, TrainingTask
+from genlabel.training.fleet import weight_rng
+from genlabel.training.fleet_trainer import train_fleet
 from genlabel.training.networks import MLP
+from genlabel.training.optimizers import Optimizer
 
 DOUBLE = torch.zeros((), dtype=torch.float64)
 
@@ -167,7 +162,7 @@ def test_lam_lies_between_a_and_a_plus_delta() -> None:
     assert (a <= lam).all()
     assert (lam <= top).all()
     assert (top < 1 + 1e-12).all()
-    low, high = policy_range(trio.policy, one.X, seed=0)[0]
+    low, high, _ = policy_statistics(trio.policy, one.X, seed=0)[0]
     assert 0 < low < high < 1
 
 
@@ -178,10 +173,9 @@ def test_the_reports_of_a_policy_are_means_over_pairs() -> None:
     pairs = np.hstack([np.repeat(one.X, 60, axis=0), np.tile(one.X, (60, 1))])
     shares = np.exp(policy.log_proba(0, pairs))[0]
     lam = shares[:, :1] + np.linspace(0, 1, 51) * shares[:, 1:2]
-    ranges = np.mean([policy_range(policy, one.X, rng)[0] for rng in range(50)], axis=0)
-    np.testing.assert_allclose(ranges, shares.mean(0).cumsum()[:2], rtol=0.02)
-    depths = [mixing_share(policy, one.X, rng)[0] for rng in range(50)]
-    np.testing.assert_allclose(np.mean(depths), np.minimum(lam, 1 - lam).mean(), rtol=0.02)
+    statistics = np.mean([policy_statistics(policy, one.X, rng)[0] for rng in range(50)], axis=0)
+    np.testing.assert_allclose(statistics[:2], shares.mean(0).cumsum()[:2], rtol=0.02)
+    np.testing.assert_allclose(statistics[2], np.minimum(lam, 1 - lam).mean(), rtol=0.02)
 
 
 def intrusion_loss(trio: AdaMixupNetworks, one: TrainingTask) -> float:
@@ -243,13 +237,7 @@ def test_progress_counts_every_epoch() -> None:
     assert fleet.losses.shape == (7, 1, 1)
 
 
-def test_what_does_not_apply_is_refused() -> None:
-    for more, match in (
-        ({"exclude_intrusion": True}, "exclude_intrusion=True"),
-        ({"clean_fraction": 0.5}, "clean_fraction=0.5"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            train_adamixup([task(**more)], [Hyperparameters(0.1)])
+def test_too_small_a_task_is_refused() -> None:
     with pytest.raises(ValueError, match="15 points cannot fill 20 batches"):
         train_adamixup([task(100), task(15)], [Hyperparameters(0.1)], batch_size=5)
 

@@ -11,12 +11,14 @@ import torch
 from sklearn.datasets import load_digits
 
 from genlabel.mixing import Mixup
-from genlabel.training import SGD, Adam, CompileConfig, ImageBatches, Optimizer, predict_scores, train_adamixup_network
-from genlabel.training.adamixup.fleet import train_adamixup
-from genlabel.training.batched.fleet import weight_rng
+from genlabel.training import SGD, Adam, CompileConfig, ImageBatches
+from genlabel.training.adamixup import train_adamixup, train_adamixup_network
 from genlabel.training.batching import Batch, Hyperparameters, TrainingTask
+from genlabel.training.fleet import weight_rng
+from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import MLP, LeNet5
 from genlabel.training.networks.convolutional import SmallConvNet
+from genlabel.training.optimizers import Optimizer
 
 
 def task(n: int = 60, seed: int = 0) -> TrainingTask:

@@ -15,7 +15,8 @@ from genlabel._progress import LambdaCallback
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixup
-from genlabel.training import SGD, Checkpoint, ImageBatches, train_adamixup_network, train_network
+from genlabel.training import SGD, Checkpoint, ImageBatches, train_network
+from genlabel.training.adamixup import train_adamixup_network
 from genlabel.training.networks import MLP, LeNet5, ResNet18, StagedNetwork
 from genlabel.training.networks.convolutional import SmallConvNet
 
@@ -172,7 +173,7 @@ def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
         ),
         (
             lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"optimizer": SGD()}),
-            "its optimizer does not fit .*amsgrad, betas.* in the file",
+            "its optimizer does not fit",
         ),
         (
             lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"weight_decay": 0.25}),

@@ -16,11 +16,13 @@ from genlabel._runtime import eval_mode
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
-from genlabel.training import SGD, Adam, CompileConfig, ImageBatches, Optimizer, train_adamixup_network, train_network
+from genlabel.training import SGD, Adam, CompileConfig, ImageBatches, train_network
+from genlabel.training.adamixup import train_adamixup_network
 from genlabel.training.batching import Batch
 from genlabel.training.compile import frozen_batchnorm_stats, resolve_compile_config
 from genlabel.training.networks import MLP, LeNet5, ResNet18, StagedNetwork
 from genlabel.training.networks.convolutional import SmallConvNet
+from genlabel.training.optimizers import Optimizer
 
 pytestmark = [  # of torch, when it compiles: batches on a GPU are cut by a compiled function
     pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),

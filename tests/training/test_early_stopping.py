@@ -11,13 +11,14 @@ from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.metrics import accuracy, log_loss
 from genlabel.mixing import Mixup
-from genlabel.training import BestEpoch, train_fleet, train_network
-from genlabel.training.adamixup.fleet import train_adamixup
-from genlabel.training.batched.fleet import weight_rng
-from genlabel.training.batched.trainer import FleetTrainer
+from genlabel.training import train_network
+from genlabel.training.adamixup import train_adamixup
 from genlabel.training.batching import Hyperparameters, TrainingTask
-from genlabel.training.loop import train_task
+from genlabel.training.early_stopping import BestEpoch
+from genlabel.training.fleet import Fleet, weight_rng
+from genlabel.training.fleet_trainer import FleetTrainer, train_fleet
 from genlabel.training.networks import MLP
+from genlabel_paper.runs.genmix import train_task
 
 EPOCHS = 12
 CANDIDATES = [Hyperparameters(rate, label=(1.0 - gamma, gamma)) for rate in (0.3, 0.02) for gamma in (0.0, 1.0)]
@@ -68,15 +69,20 @@ def test_each_network_is_that_of_its_best_epoch(
         np.testing.assert_allclose(fleet.theta[g, c], thetas[best[g, c] - 1, g, c], atol=1e-12)
 
 
-def test_what_was_seen_is_what_the_networks_did() -> None:
-    one = task(mixer=Mixup())
-    run = FleetTrainer([one], CANDIDATES, epochs=EPOCHS, restore_best=BestEpoch(every=4), dtype=torch.float64)
-    run.advance(EPOCHS)
-    assert run.tracker.evaluated_epochs == [4, 8, 12]
+def test_a_score_receives_the_networks_of_every_fourth_epoch() -> None:
+    one, scores = task(mixer=Mixup()), []
+
+    def score(fleet: Fleet, group: int) -> np.ndarray:
+        scores.append(fleet.score(0, *one.valid))
+        return scores[-1]
+
+    train_fleet([one], CANDIDATES, epochs=EPOCHS, restore_best=BestEpoch(score, every=4), dtype=torch.float64)
+    epochs = np.concatenate(scores).reshape(-1, len(CANDIDATES), 2)
+    assert len(epochs) == 3
     last = train_fleet([one], CANDIDATES, epochs=EPOCHS, dtype=torch.float64)
-    said = last.log_proba(0, one.valid[0])
-    expected = np.stack([accuracy(said, one.valid[1]), -log_loss(said, one.valid[1])], -1)
-    np.testing.assert_allclose(run.tracker.scores[-1, 0], expected, atol=1e-12)
+    log_proba = last.log_proba(0, one.valid[0])
+    expected = np.stack([accuracy(log_proba, one.valid[1]), -log_loss(log_proba, one.valid[1])], -1)
+    np.testing.assert_allclose(epochs[-1], expected, atol=1e-12)
 
 
 def test_candidates_that_go_on_keep_their_best() -> None:
@@ -112,7 +118,7 @@ def test_of_equal_scores_the_first_class_counts_and_no_number_is_never_right() -
 def test_the_loop_keeps_what_the_fleet_keeps() -> None:
     one, candidate = task(mixer=Mixup()), CANDIDATES[1]
     network = MLP(4, 3, (8,), dtype=torch.float64, seed=weight_rng(one.seed))
-    train_task(network, one, candidate, epochs=EPOCHS, restore_best=True)
+    train_task(network, one, candidate, epochs=EPOCHS, restore_best=True, valid=one.valid)
     fleet = train_fleet([one], [candidate], hidden=(8,), epochs=EPOCHS, dtype=torch.float64, restore_best=True)
     for mine, other in zip(network.parameters(), fleet.network().parameters(), strict=True):
         torch.testing.assert_close(mine, other, atol=1e-9, rtol=0.0)

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
-from genlabel.training import ImageBatches, predict_scores, train_network
+from genlabel.training import ImageBatches, train_network
 from genlabel.training.batching import Batch
+from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import LeNet5, ResNet18
 
 PAD = 4

@@ -14,11 +14,12 @@ from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, Sta
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup
 from genlabel.mixing.base import BatchInfo, blend
-from genlabel.training import SGD, train_fleet, train_network
+from genlabel.training import SGD, train_network
 from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask
-from genlabel.training.loop import train_task
+from genlabel.training.fleet_trainer import train_fleet
 from genlabel.training.networks import MLP, StagedNetwork
 from genlabel.training.step import soft_cross_entropy
+from genlabel_paper.runs.genmix import train_task
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -160,12 +161,6 @@ def test_soft_targets_of_a_task_are_blended_like_any_other() -> None:
     order = rng.permutation(30)
     draw = Mixup().draw(30, rng)
     np.testing.assert_allclose(steps.target[0, :, :, 0], blend(soft[order], draw), rtol=1e-14)
-    with pytest.raises(ValueError, match=r"y has shape \(30, 2\) for 30 points and 3 classes"):
-        train_task(MLP(4, 3), TrainingTask(x.numpy(), soft[:, :2], 3, (LinearLabel(),)), Hyperparameters(0.1))
-    with pytest.raises(ValueError, match="exclude_intrusion=True"):
-        train_task(
-            MLP(4, 3), TrainingTask(x.numpy(), soft, 3, (LinearLabel(),), exclude_intrusion=True), Hyperparameters(0.1)
-        )
 
 
 @pytest.mark.parametrize("mixer", [Mixup(), CutMix(), CutMix(pixels=8, lam_per="batch"), ManifoldMixup()], ids=repr)
@@ -343,12 +338,8 @@ def test_what_cannot_be_trained_is_named(given: dict[str, Any], match: str) -> N
 def test_a_labeler_that_learns_is_not_for_a_task() -> None:
     x, y = clusters(9)
     task = TrainingTask(x.numpy(), y.numpy(), 3, (RunningMeans(),), Mixup())
-    for train in (
-        lambda: train_task(MLP(4, 3), task, Hyperparameters(0.1)),
-        lambda: train_fleet([task], [Hyperparameters(0.1)]),
-    ):
-        with pytest.raises(ValueError, match=r"learns while a network trains, .* use train_network"):
-            train()
+    with pytest.raises(ValueError, match="learns"):
+        train_fleet([task], [Hyperparameters(0.1)])
     shared = WeightedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
     with pytest.raises(ValueError, match="learns while a network trains"):
         train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=shared, epochs=1)

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from genlabel.training.networks import MLP
-from genlabel.training.networks.ensemble import Ensemble, log_proba_of
-from genlabel.training.networks.staged import draw_weights
+from genlabel.training.networks.staged import Ensemble, draw_weights, log_proba_of
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (6, 4, 3)])
@@ -64,7 +63,7 @@ def test_an_ensemble_is_the_mean_of_its_members_drawn_towards_the_shares(members
 def test_a_long_table_is_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x = MLP(3, 2, (4,), seed=0, dtype=torch.float64), np.random.default_rng(0).normal(size=(11, 3))
     whole = log_proba_of(net, x)
-    monkeypatch.setattr("genlabel.training.networks.ensemble.MAX_CHUNK_ROWS", 4)
+    monkeypatch.setattr("genlabel.training.networks.staged.MAX_CHUNK_ROWS", 4)
     np.testing.assert_allclose(log_proba_of(net, x), whole, rtol=1e-12)
     np.testing.assert_allclose(np.exp(whole).sum(1), 1.0)
 

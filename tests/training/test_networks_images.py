@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from genlabel.training.networks import IMAGE_NETWORKS, LeNet5, PreActResNet18, ResNet18, StagedNetwork
-from genlabel.training.networks.convolutional import SmallConvNet
+from genlabel.training.networks import LeNet5, PreActResNet18, ResNet18, StagedNetwork
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS, SmallConvNet
 
 NETWORKS: dict[str, Any] = {
     "LeNet5, 8": (lambda **more: LeNet5(3, 1, 8, **more), (1, 8, 8), 84),

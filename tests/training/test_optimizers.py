@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from genlabel.training import SGD, Adam, Optimizer
-from genlabel.training.optimizers import resolve_optimizer
+from genlabel.training import SGD, Adam
+from genlabel.training.optimizers import Optimizer, resolve_optimizer
 
 RULES: list[Optimizer] = [Adam(), Adam(betas=(0.5, 0.9), milestones=(0.3,)), SGD(), SGD(momentum=0.0, decay=0.5)]
 

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from genlabel._arrays import Values, as_numpy, as_tensor, chunks, like, one_hot
 from genlabel._validation import check_count
-from genlabel.training.batched.fleet import Fleet
-from genlabel.training.batched.gradients import relu_scores
+from genlabel.training.fleet import Fleet, relu_scores
 
 MAX_BLOCK_VALUES = 1 << 18
 """Values of the widest layer, over all models, that are computed at once: a cache holds them."""

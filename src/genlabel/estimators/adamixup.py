@@ -15,8 +15,8 @@ from genlabel.model_selection.options import TrainerConfig, TrainingOptions
 from genlabel.model_selection.search import FitResult
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace
 from genlabel.model_selection.splits import CVData
-from genlabel.training import Fleet
-from genlabel.training.adamixup.fleet import AdaMixupNetworks, mixing_share, policy_range, train_adamixup
+from genlabel.training.adamixup import AdaMixupNetworks, policy_statistics, train_adamixup
+from genlabel.training.fleet import Fleet
 
 
 @final
@@ -109,10 +109,9 @@ class AdaMixupClassifier(NetworkClassifier):
         super()._set_fitted_attributes(data, fit, *args)
         trainer, X = cast(AdaMixupTrainer, fit.trainer), data.whole.X
         policy = cast(AdaMixupNetworks, trainer.networks).policy
-        low, high = policy_range(policy, X, seed=data.seed)[fit.index]
+        low, high, share = policy_statistics(policy, X, seed=data.seed)[fit.index].tolist()
         self.policy_ = policy.network(0, fit.index)
-        self.policy_range_ = (float(low), float(high))
-        self.mixing_share_ = float(mixing_share(policy, X, seed=data.seed)[fit.index])
+        self.policy_range_, self.mixing_share_ = (low, high), share
 
 
 @final

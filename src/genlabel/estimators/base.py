@@ -57,9 +57,9 @@ from genlabel.model_selection.time_budget import (
     subsample_for_time_limit,
     warn_about_truncation,
 )
-from genlabel.training.batched.trainer import AVERAGING_POWER
 from genlabel.training.batching import Hyperparameters
-from genlabel.training.networks.ensemble import Ensemble, log_proba_of
+from genlabel.training.fleet_trainer import AVERAGING_POWER
+from genlabel.training.networks.staged import Ensemble, log_proba_of
 
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """Hidden layers by name; "auto" makes all of them candidates."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from genlabel._progress import FitProgress
 from genlabel.model_selection.scoring import ScoreTable
 from genlabel.model_selection.search_space import SearchSpace, Trainer
-from genlabel.training import Fleet
+from genlabel.training.fleet import Fleet
 
 HALVING_SCHEDULE = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """Share of the epochs after which candidates are compared, and how many of them continue."""

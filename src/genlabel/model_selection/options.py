@@ -14,9 +14,8 @@ from genlabel._arrays import named_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.attacks import Attack
 from genlabel.model_selection.halving import Rung, halving_schedule
-from genlabel.training import Optimizer
 from genlabel.training.batching import batches_per_epoch
-from genlabel.training.optimizers import resolve_optimizer
+from genlabel.training.optimizers import Optimizer, resolve_optimizer
 
 SCORINGS = ("log-loss", "accuracy")
 """Held-out log-loss with the one-standard-error rule, or held-out accuracy (the paper's)."""

@@ -14,8 +14,8 @@ from genlabel.attacks.models import AttackedFleet
 from genlabel.metrics import accuracy, log_loss, row_losses
 from genlabel.model_selection.pooling import EQUAL_WEIGHTS, Pooling, PoolWeights, fit_pool_weights, pool
 from genlabel.model_selection.splits import CVData, LabeledData
-from genlabel.training import Fleet
 from genlabel.training.batching import Hyperparameters
+from genlabel.training.fleet import Fleet
 
 Scoring = str | Attack
 """Name of a score, or an attack under which held-out accuracy is measured."""

@@ -43,10 +43,11 @@ from genlabel.model_selection.time_budget import (
     fit_to_time_limit,
     measure_epoch_seconds,
 )
-from genlabel.training import BestEpoch, Fleet
 from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.early_stopping import BestEpoch
+from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP
-from genlabel.training.networks.ensemble import log_proba_of
+from genlabel.training.networks.staged import log_proba_of
 
 EPOCHS_BETWEEN_ATTACKS = 5
 """Epochs from one evaluation under attack to the next, where the best epoch is restored (arXiv Section E.2)."""

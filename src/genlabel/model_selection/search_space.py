@@ -13,9 +13,9 @@ from genlabel.densities import ClassDensity
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.model_selection.pooling import Pooling
-from genlabel.training import Fleet
-from genlabel.training.batched.trainer import FleetTrainer
 from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.fleet import Fleet
+from genlabel.training.fleet_trainer import FleetTrainer
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from genlabel.labeling import Labeler
 from genlabel.model_selection.options import TrainerConfig
 from genlabel.model_selection.search_space import SearchSpace, Trainer
 from genlabel.model_selection.splits import CVData, LabeledData
-from genlabel.training import BestEpoch
 from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.early_stopping import BestEpoch
 
 NETWORK_STREAM, FEATURE_STREAM = 0, 1
 """Random streams of the networks that predict, and of those in whose features densities live."""

@@ -23,8 +23,7 @@ from sklearn.pipeline import Pipeline
 from torch import nn
 
 from genlabel.data.tables import table_pipeline
-from genlabel.training.networks import MLP
-from genlabel.training.networks.ensemble import Ensemble
+from genlabel.training.networks.staged import MLP, Ensemble
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel._arrays": ("Standardization",),
@@ -59,8 +58,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.mixing.mixup": ("ManifoldMixup", "Mixup"),
     "genlabel.model_selection.options": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "genlabel.model_selection.pooling": ("PoolWeights",),
-    "genlabel.training.networks.ensemble": ("Ensemble",),
-    "genlabel.training.networks.staged": ("MLP",),
+    "genlabel.training.networks.staged": ("Ensemble", "MLP"),
     "sklearn.compose": ("ColumnTransformer",),
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.preprocessing": ("StandardScaler",),

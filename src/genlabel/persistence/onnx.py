@@ -21,8 +21,7 @@ from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.validation import FrameEncoder
 from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
 from genlabel.persistence.model import classifier_of
-from genlabel.training.networks import MLP
-from genlabel.training.networks.ensemble import Ensemble
+from genlabel.training.networks.staged import MLP, Ensemble
 
 
 def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -68,25 +67,14 @@ class TrainingTask:
         """Labels as a matrix, (n, k)."""
         return np.eye(self.num_classes)[self.y] if self.y.ndim == 1 else self.y
 
-    @cached_property
-    def num_values(self) -> int:
-        """Number of values in the points and labels of a pass over the rows."""
-        return self.X.size + len(self.X) * (self.num_classes * len(self.labelers) + 3)
-
 
 @dataclass(frozen=True)
 class Hyperparameters:
     """Hyperparameters in which the models of a group differ.
 
-    >>> from genlabel.densities import GaussianDensity
-    >>> from genlabel.labeling import GenLabel, LinearLabel
-    >>> from genlabel.mixing import Mixup
-    >>> from genlabel.training import train_fleet
-    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y)), Mixup())
-    >>> candidates = [Hyperparameters(0.1, label=(1.0 - gamma, gamma)) for gamma in (0.0, 0.5, 1.0)]
-    >>> train_fleet([task], candidates, epochs=2).losses.shape  # epochs, tasks, candidates
-    (2, 1, 3)
+    >>> [Hyperparameters(0.1, label=(1.0 - gamma, gamma)) for gamma in (0.0, 1.0)]
+    [Hyperparameters(learning_rate=0.1, weight_decay=0.0001, label=(1.0, 0.0)),
+     Hyperparameters(learning_rate=0.1, weight_decay=0.0001, label=(0.0, 1.0))]
     """
 
     learning_rate: float
@@ -122,33 +110,12 @@ class StepBlock(NamedTuple):
     """Stacked draw, as tensors except the depths."""
 
 
-def check_task(task: TrainingTask, depth: int, candidates: Sequence[Hyperparameters]) -> None:
-    """Raise if a task does not suit a network of `depth` hidden layers, or the candidates' targets."""
-    n, k = len(task.X), task.num_classes
-    if task.mixer is not None and task.mixer.max_depth > depth:
+def check_depths(mixer: Mixer | None, depth: int) -> None:
+    """Raise if a mixer mixes deeper than the `depth` hidden layers or stages of a network."""
+    if mixer is not None and mixer.max_depth > depth:
         raise ValueError(
-            f"{task.mixer!r} mixes at depth {task.mixer.max_depth}, but the network has {depth} hidden layers; "
-            "use smaller depths"
+            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {depth} hidden stages; use smaller depths"
         )
-    if not 0.0 <= task.clean_fraction <= 1.0:
-        raise ValueError(f"clean_fraction={task.clean_fraction!r} must lie in [0, 1]; 0 mixes every point, 1 none")
-    if task.y.shape not in ((n,), (n, k)):
-        raise ValueError(
-            f"y has shape {task.y.shape} for {n} points and {k} classes; give class indices ({n},) or soft labels "
-            f"({n}, {k})"
-        )
-    if task.exclude_intrusion and task.y.ndim != 1:
-        raise ValueError("exclude_intrusion=True needs class indices, but y has soft labels; leave it False")
-    for labeler in task.labelers:
-        if labeler.update_source is not None:
-            raise ValueError(
-                f"{labeler!r} learns while a network trains, but a task is labeled in advance; use train_network"
-            )
-    for candidate in candidates:
-        if len(candidate.label) != len(task.labelers):
-            raise ValueError(
-                f"{candidate} weighs {len(candidate.label)} labelers, but the task has {len(task.labelers)}"
-            )
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
@@ -225,24 +192,22 @@ class BatchPlan:
         """Mix and label the steps of the next epochs as one batch."""
         draws = self._draw(epochs)
         T, B = draws.rows.shape
-        draw, info = self._pair_across_batches(draws), self._info(draws)
+        flat, info = self._pair_across_batches(draws), self._info(draws)
         rows = torch.from_numpy(draws.rows.ravel()).to(self._like.device)
         plain, targets = self._points(rows), self._targets(rows)
-        mixed = mix_batch(self.task.mixer, plain, draw, info)
-        labels = torch.stack([labeler.label(mixed, targets, draw, info) for labeler in self.task.labelers], dim=-1)
+        mixed = mix_batch(self.task.mixer, plain, flat, info)
+        labels = torch.stack([labeler.label(mixed, targets, flat, info) for labeler in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
             labels = labels * torch.from_numpy(self.task.class_weight).to(labels)[:, None]
-        depth = draws.draw.depth
+        partner, lam, depth, box = draws.draw
+        points = mixed
         if depth.any():
             hidden = torch.from_numpy(depth > 0).to(rows.device).repeat_interleave(B)
             points = torch.where(hidden.view(-1, *[1] * (plain.ndim - 1)), plain, mixed)
-        else:
-            points = mixed
-        partner, lam, _, box = draws.draw
         return StepBlock(
             points.view(T, B, *points.shape[1:]),
             labels.view(T, B, *labels.shape[1:]),
-            self._weights(draws, draw, mixed).to(self._like),
+            self._weights(draws, flat, mixed).to(self._like),
             MixParams(
                 to_device(partner, self._like),
                 to_device(lam, self._like, self._like.dtype),
@@ -341,5 +306,6 @@ class BatchPlan:
 
 def epoch_chunks(tasks: Sequence[TrainingTask], epochs: int, epochs_per_pass: int = 1) -> list[int]:
     """Split epochs into parts small enough to be prepared at once, and return the number of epochs of each."""
-    fitting = MAX_CHUNK_VALUES * epochs_per_pass // sum(task.num_values for task in tasks)
+    values = sum(task.X.size + len(task.X) * (task.num_classes * len(task.labelers) + 3) for task in tasks)
+    fitting = MAX_CHUNK_VALUES * epochs_per_pass // values
     return [part.stop - part.start for part in chunks(epochs, min(max(1, fitting), epochs))]

@@ -11,7 +11,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from genlabel._atomic_io import atomic_write
 from genlabel._runtime import rank_and_world_size
@@ -66,7 +66,7 @@ class Checkpoint:
 
     def load(
         self,
-        modules: Mapping[str, nn.Module],
+        modules: Mapping[str, Stateful],
         optimizer: torch.optim.Optimizer,
         rng: np.random.Generator,
         device: torch.device,
@@ -74,7 +74,13 @@ class Checkpoint:
         """Load the state of a stopped run, and return the losses of its epochs; none if there is no file."""
         if not self.path.exists():
             return []
-        saved = self._read(device)
+        try:
+            saved = torch.load(self.path, map_location=device, weights_only=True)
+        except Exception as error:  # torch's message is long, and advises to trust the file
+            reason = error if isinstance(error, OSError) else type(error).__name__
+            raise ValueError(f"{self.path} cannot be read as a checkpoint ({reason}); remove it to restart") from error
+        if not isinstance(saved, dict) or "losses" not in saved:
+            raise ValueError(f"{self.path} is not a checkpoint of a run; choose another path, or remove it")
         parts: dict[str, Stateful] = {**modules, **self.also, "optimizer": optimizer}
         names = {*parts, "losses", "rng"}
         if set(saved) != names:
@@ -89,35 +95,34 @@ class Checkpoint:
                 reason = " ".join(str(error).split())[:200]
                 raise ValueError(f"{self.path} is of another run: its {name} does not fit ({reason})") from error
         if rank_and_world_size()[1] == 1:  # each process has its own generator, but the file only that of the first
-            read_generator(rng, saved["rng"])
+            rng.bit_generator.state = json.loads(saved["rng"])
         return list(saved["losses"].to(device).unbind())
 
     def save(
         self,
-        modules: Mapping[str, nn.Module],
+        modules: Mapping[str, Stateful],
         optimizer: torch.optim.Optimizer,
         rng: np.random.Generator,
         losses: list[Tensor],
         last: bool = False,
     ) -> None:
         """Save the state after an epoch."""
-        if not last and len(losses) % self.every:
-            return
-        if rank_and_world_size()[0] > 0:
+        if (not last and len(losses) % self.every) or rank_and_world_size()[0] > 0:
             return
         parts: dict[str, Stateful] = {**modules, **self.also, "optimizer": optimizer}
         state = {name: part.state_dict() for name, part in parts.items()}
-        save_atomically(state | {"losses": torch.stack(losses), "rng": write_generator(rng)}, self.path)
+        state |= {"losses": torch.stack(losses), "rng": json.dumps(rng.bit_generator.state)}
+        save_atomically(state, self.path)
 
-    def _read(self, device: torch.device) -> dict[str, Any]:
-        try:
-            saved = torch.load(self.path, map_location=device, weights_only=True)
-        except Exception as error:  # torch's message is long, and advises to trust the file
-            reason = error if isinstance(error, OSError) else type(error).__name__
-            raise ValueError(f"{self.path} cannot be read as a checkpoint ({reason}); remove it to restart") from error
-        if not isinstance(saved, dict) or "losses" not in saved:
-            raise ValueError(f"{self.path} is not a checkpoint of a run; choose another path, or remove it")
-        return saved
+
+def _with_own_options(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+    """Return a saved state with this run's options, which torch would replace; raise if they differ."""
+    groups = optimizer.state_dict()["param_groups"]
+    for own, other in zip(groups, saved["param_groups"], strict=True):
+        for name in sorted((own.keys() | other.keys()) - IGNORED_OPTIONS):
+            if name not in own or name not in other or own[name] != other[name]:
+                raise ValueError(f"{name} is {other.get(name)!r} in the file, {own.get(name)!r} here")
+    return {**saved, "param_groups": groups}
 
 
 def save_atomically(values: Any, path: str | os.PathLike[str]) -> None:
@@ -128,34 +133,3 @@ def save_atomically(values: Any, path: str | os.PathLike[str]) -> None:
     content = BytesIO()
     torch.save(values, content)
     atomic_write(path, content.getbuffer())
-
-
-def write_generator(rng: np.random.Generator) -> str:
-    """Return the state of a generator as a string.
-
-    >>> rng = np.random.default_rng(0)
-    >>> text = write_generator(rng)
-    >>> first = rng.random()
-    >>> read_generator(rng, text)
-    >>> rng.random() == first
-    True
-    """
-    return json.dumps(rng.bit_generator.state)
-
-
-def read_generator(rng: np.random.Generator, text: str) -> None:
-    """Set the state of a generator."""
-    rng.bit_generator.state = json.loads(text)
-
-
-def _with_own_options(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
-    """Return a saved state with this run's options, which torch would replace; raise if they differ."""
-    groups = optimizer.state_dict()["param_groups"]
-    for own, other in zip(groups, saved["param_groups"], strict=True):
-        here, there = own.keys() - IGNORED_OPTIONS, other.keys() - IGNORED_OPTIONS
-        if here != there:
-            raise ValueError(f"it has {', '.join(sorted(there))} in the file, {', '.join(sorted(here))} here")
-        for name in sorted(here):
-            if own[name] != other[name]:
-                raise ValueError(f"{name} is {other[name]!r} in the file, {own[name]!r} here")
-    return {**saved, "param_groups": groups}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -15,8 +16,8 @@ from genlabel._progress import Callback
 from genlabel._runtime import eval_mode
 from genlabel._validation import check_count
 from genlabel.metrics import accuracy, log_loss
-from genlabel.training.batched.fleet import Fleet
 from genlabel.training.batching import MAX_CHUNK_VALUES, TrainingTask
+from genlabel.training.fleet import Fleet
 from genlabel.training.networks import StagedNetwork
 
 Validation: TypeAlias = tuple[Any, Any] | Callable[[StagedNetwork], Any]
@@ -41,7 +42,8 @@ class BestState(Callback):
     def __init__(self, network: StagedNetwork, valid: Validation | None) -> None:
         if valid is None:
             raise ValueError("restore_best=True needs validation rows; pass valid=(x, y)")
-        self._network, self._valid = network, valid
+        self._network = network
+        self._rate = valid if callable(valid) else partial(_rate_network, x=valid[0], y=valid[1])
         self.epoch = 0
         self._score: tuple[float, ...] = ()
         self._state: dict[str, Tensor] = {}
@@ -49,11 +51,10 @@ class BestState(Callback):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Score the network at the end of an epoch, from 0, and store its state if it is the best so far."""
         with eval_mode(self._network), torch.no_grad():
-            score = self._valid(self._network) if callable(self._valid) else _score(self._network, *self._valid)
-        values = np.atleast_1d(np.asarray(score, dtype=float))
-        comparable = tuple(-np.inf if np.isnan(value) else float(value) for value in values)
-        if not self._state or comparable > self._score:
-            self.epoch, self._score = epoch + 1, comparable
+            score = np.atleast_1d(np.asarray(self._rate(self._network), dtype=float))
+        values = tuple(np.where(np.isnan(score), -np.inf, score).tolist())
+        if not self._state or values > self._score:
+            self.epoch, self._score = epoch + 1, values
             self._state = {name: value.detach().clone() for name, value in self._network.state_dict().items()}
 
     def restore(self) -> dict[str, Tensor]:
@@ -70,7 +71,7 @@ class BestState(Callback):
         self.epoch, self._score, self._state = state["epoch"], tuple(state["score"]), state["state"]
 
 
-def _score(network: StagedNetwork, x: Any, y: Any) -> Sequence[float]:
+def _rate_network(network: StagedNetwork, x: Any, y: Any) -> Sequence[float]:
     """Return accuracy and minus the log-loss, 1000 rows at a time."""
     batches = torch.split(torch.as_tensor(x).to(next(network.parameters())), 1000)
     log_proba = torch.cat([torch.log_softmax(network(batch).double(), -1) for batch in batches])
@@ -85,7 +86,7 @@ class BestEpoch:
 
     >>> from genlabel.labeling import LinearLabel
     >>> from genlabel.training.batching import Hyperparameters
-    >>> from genlabel.training import train_fleet
+    >>> from genlabel.training.fleet_trainer import train_fleet
     >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
     >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), valid=(np.array([[0.5], [4.5]]), np.array([0, 1])))
     >>> train_fleet([task], [Hyperparameters(0.1)], epochs=5, restore_best=BestEpoch(every=2)).log_proba(0, X).shape
@@ -97,19 +98,19 @@ class BestEpoch:
     every: int = 1
     """Number of epochs between evaluations; the last epoch is always evaluated."""
 
+    def __post_init__(self) -> None:
+        """Check the number of epochs."""
+        check_count("every", self.every)
+
 
 def make_tracker(
     restore_best: bool | BestEpoch, tasks: Sequence[TrainingTask], fleet: Fleet, epochs: int
 ) -> BestEpochTracker | None:
     """Return the tracker of a run's best epochs; None with restore_best=False."""
-    if isinstance(restore_best, bool):
-        rule = BestEpoch()
-        if not restore_best:
-            return None
-    elif isinstance(restore_best, BestEpoch):
-        rule = restore_best
-        check_count("every", rule.every)
-    else:
+    if restore_best is False:
+        return None
+    rule = BestEpoch() if restore_best is True else restore_best
+    if not isinstance(rule, BestEpoch):
         raise ValueError(f"restore_best={restore_best!r} must be True, False or a BestEpoch such as BestEpoch(every=5)")
     if rule.score is not None:
         return BestEpochTracker(rule.score, rule.every, fleet, epochs)
@@ -122,16 +123,6 @@ def make_tracker(
 @final
 class BestEpochTracker:
     """Evaluation of a run's networks at the end of epochs, several epochs at once, and the best epoch of each.
-
-    Parameters
-    ----------
-    score : Score
-    every : int
-        Number of epochs between evaluations.
-    fleet : Fleet
-        Initial networks.
-    epochs : int
-        Epochs of the run.
 
     Attributes
     ----------
@@ -146,28 +137,16 @@ class BestEpochTracker:
     >>> tracker = BestEpochTracker(lambda fleet, group: np.array([[0.5], [0.7], [0.6]]), 1, fleet, epochs=2)
     >>> tracker.record(slice(None), 1, fleet.theta)
     >>> tracker.flush(slice(None))
-    >>> tracker.best_epochs.tolist(), tracker.scores.shape
-    ([[1, 1, 1]], (1, 1, 3, 1))
+    >>> tracker.best_epochs.tolist()
+    [[1, 1, 1]]
     """
 
     def __init__(self, score: Score, every: int, fleet: Fleet, epochs: int) -> None:
         self._score, self._every, self._fleet, self._epochs = score, every, fleet, epochs
         self.best = fleet.theta.clone()
         self.best_epochs = np.zeros(self.best.shape[:2], dtype=np.int64)
-        self._scores: list[list[NDArray[np.float64]]] = [[] for _ in self.best]
-        self._evaluated: list[list[int]] = [[] for _ in self.best]
         self._pending: list[tuple[int, Tensor]] = []
         self._highest: dict[int, NDArray[np.float64]] = {}
-
-    @property
-    def evaluated_epochs(self) -> list[int]:
-        """Epochs that were evaluated, from 1."""
-        return self._evaluated[0]
-
-    @property
-    def scores(self) -> NDArray[np.float64]:
-        """Scores of all evaluations, (evaluations, G, C, m)."""
-        return np.stack([np.concatenate(parts) for parts in self._scores], 1)
 
     def record(self, tasks: slice, epoch: int, theta: Tensor) -> None:
         """Record the parameters (g, C, size) of some tasks at the end of an epoch, from 1."""
@@ -189,32 +168,17 @@ class BestEpochTracker:
             with torch.enable_grad():  # the score may be an attack
                 values = self._score(self._fleet.with_theta(thetas[i : i + 1]), group)
             scores = np.where(np.isnan(values), -np.inf, values).reshape(len(epochs), -1, values.shape[-1])
-            self._scores[group].append(scores)
-            self._evaluated[group] += epochs
-            self._update(group, epochs, scores, thetas[i].view(len(epochs), -1, thetas.shape[-1]))
+            highest = self._highest.setdefault(group, np.full(scores.shape[1:], -np.inf))
+            for epoch, score, theta in zip(epochs, scores, thetas[i].view(*scores.shape[:2], -1), strict=True):
+                greater = [new > old for new, old in zip(score.tolist(), highest.tolist(), strict=True)]  # by columns
+                better = np.array(greater) | (self.best_epochs[group] == 0)
+                if better.any():
+                    highest[better], self.best_epochs[group, better] = score[better], epoch
+                    index = torch.from_numpy(np.flatnonzero(better)).to(theta.device)
+                    self.best[group, index] = theta[index]
 
     def select(self, candidates: Sequence[int]) -> None:
         """Continue with some of the candidates only."""
         index = list(candidates)
         self.best, self.best_epochs = self.best[:, index], self.best_epochs[:, index]
-        self._scores = [[part[:, index] for part in parts] for parts in self._scores]
         self._highest = {group: highest[index] for group, highest in self._highest.items()}
-
-    def _update(self, group: int, epochs: Sequence[int], scores: NDArray[np.float64], theta: Tensor) -> None:
-        """Store networks that are better than before; scores (E, C, m), theta (E, C, size)."""
-        highest = self._highest.setdefault(group, np.full(scores.shape[1:], -np.inf))
-        for epoch, score, parameters in zip(epochs, scores, theta, strict=True):
-            better = _is_greater(score, highest) | (self.best_epochs[group] == 0)
-            if better.any():
-                highest[better], self.best_epochs[group, better] = score[better], epoch
-                index = torch.from_numpy(np.flatnonzero(better)).to(parameters.device)
-                self.best[group, index] = parameters[index]
-
-
-def _is_greater(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return a mask of rows of a (C, m) greater than those of b in lexicographic order."""
-    greater, equal = np.zeros(len(a), dtype=bool), np.ones(len(a), dtype=bool)
-    for one, other in zip(a.T, b.T, strict=True):
-        greater |= equal & (one > other)
-        equal &= one == other
-    return greater

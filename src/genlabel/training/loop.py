@@ -15,10 +15,10 @@ from torch import Tensor
 from genlabel._arrays import as_rng
 from genlabel._progress import Callback, combine_callbacks
 from genlabel._runtime import broadcast_from_rank0
-from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
+from genlabel.labeling import Labeler, LinearLabel
 from genlabel.mixing import Mixer
 from genlabel.mixing.base import check_within_batch
-from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch, check_task
+from genlabel.training.batching import Batch, check_depths
 from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.compile import CompileConfig, Stepper, cudnn_autotune, resolve_compile_config
 from genlabel.training.early_stopping import BestState, Validation
@@ -90,94 +90,58 @@ def train_network(
     >>> train_network(MLP(1, 2, seed=0), loader, mixer=Mixup(), epochs=5, seed=0).shape
     (5,)
     """
-    _check_arguments(network, mixer, labeler)
-    config = resolve_compile_config(compile_config, network)
-    labels = LinearLabel() if labeler is None else labeler
-    step = NetworkStep(network, mixer, labels, class_weight, as_rng(seed), config)
+    if not isinstance(network, StagedNetwork):
+        raise TypeError(f"network is a {type(network).__name__}; it must be a StagedNetwork, with encode and decode")
+    if mixer is not None and not isinstance(mixer, Mixer):
+        raise TypeError(f"mixer={mixer!r} must be None or a Mixer such as Mixup()")
+    if labeler is not None and not isinstance(labeler, Labeler):
+        raise TypeError(f"labeler={labeler!r} must be None or a Labeler such as GenLabel(KernelDensity()).fit(X, y)")
     if valid is not None and not restore_best:
         raise ValueError("valid has no effect without restore_best=True")
+    if mixer is not None:
+        check_within_batch(mixer)
+    check_depths(mixer, network.depth)
+    config = resolve_compile_config(compile_config, network)
+    labeler = LinearLabel() if labeler is None else labeler
+    step = NetworkStep(network, mixer, labeler, class_weight, as_rng(seed), config)
     best = BestState(network, valid) if restore_best else None
-    file = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
-    if best is not None and file is not None:
-        file = Checkpoint(file.path, {**file.also, "best": best}, file.every)
-
+    if best is not None:
+        step.modules["best"] = best
     losses = run_epochs(
         step,
         batches,
-        optimizer=Adam() if optimizer is None else optimizer,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
+        optimizer=optimizer,
         epochs=epochs,
-        config=config,
         callback=combine_callbacks(best, callback),
-        checkpoint=file,
+        checkpoint=checkpoint,
     )
     if best is not None and len(losses):
         best.restore()
     return losses
 
 
-def train_task(
-    network: StagedNetwork,
-    task: TrainingTask,
-    candidate: Hyperparameters,
-    *,
-    optimizer: Optimizer | None = None,
-    epochs: int = 100,
-    batch_size: int = 128,
-    callback: Callback | None = None,
-    restore_best: bool = False,
-) -> NDArray[np.float64]:
-    """Train a network on a task, with the draws that a fleet would use; return the mean loss of each epoch.
-
-    An :class:`genlabel.training.networks.MLP` and a fleet of one, from the same weights and seed, end equal. With
-    `restore_best=True` it is the network of the best epoch on the `valid` rows of the task.
-
-    Examples
-    --------
-    >>> from genlabel.labeling import LinearLabel
-    >>> from genlabel.mixing import Mixup
-    >>> from genlabel.training.networks import MLP
-    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0)
-    >>> train_task(MLP(1, 2, seed=0), task, Hyperparameters(0.1), epochs=5).shape
-    (5,)
-    """
-    check_task(task, network.depth, [candidate])
-    return train_network(
-        network,
-        BatchPlan(task, batches_per_epoch(len(task.X), batch_size), next(network.parameters())),
-        mixer=task.mixer,
-        labeler=WeightedLabel(task.labelers, candidate.label),
-        learning_rate=candidate.learning_rate,
-        weight_decay=candidate.weight_decay,
-        class_weight=task.class_weight,
-        optimizer=optimizer,
-        epochs=epochs,
-        callback=callback,
-        restore_best=restore_best,
-        valid=task.valid if restore_best else None,
-    )
-
-
 def run_epochs(
     step: Step,
     batches: Iterable[Batch | Sequence[Any]],
     *,
-    optimizer: Optimizer,
     learning_rate: float,
     weight_decay: float,
+    optimizer: Optimizer | None,
     epochs: int,
-    config: CompileConfig,
     callback: Callback | None,
-    checkpoint: Checkpoint | None,
+    checkpoint: Checkpoint | str | PathLike[str] | None,
 ) -> NDArray[np.float64]:
     """Take a step on each batch, once per epoch, and return the mean loss of each epoch; see :func:`train_network`."""
+    config, rule = step.config, Adam() if optimizer is None else optimizer
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
     for network in step.networks:
         config.prepare(network)
     graphs = config.graphs and step.capturable
     weights = [weight for network in step.networks for weight in network.parameters()]
-    torch_optimizer = optimizer.for_network(weights, learning_rate, weight_decay, captured=graphs)
+    torch_optimizer = rule.for_network(weights, learning_rate, weight_decay, captured=graphs)
     losses: list[Tensor] = []
     if checkpoint is not None:
         losses = checkpoint.load(step.modules, torch_optimizer, step.rng, weights[0].device)
@@ -185,7 +149,7 @@ def run_epochs(
     stepper = Stepper(step.loss, torch_optimizer, graphs)
     with _train_mode(step.networks), cudnn_autotune(config):
         for epoch in range(len(losses), epochs):
-            rate = learning_rate * optimizer.factor(epoch, epochs)
+            rate = learning_rate * rule.factor(epoch, epochs)
             for group in torch_optimizer.param_groups:
                 if isinstance(group["lr"], Tensor):  # read by a CUDA graph
                     group["lr"].fill_(rate)
@@ -206,23 +170,6 @@ def run_epochs(
         epoch = int(np.isfinite(values).argmin())
         raise ValueError(f"the loss of epoch {epoch + 1} is {values[epoch]}; lower learning_rate, or remove NaN from x")
     return values
-
-
-def _check_arguments(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler | None) -> None:
-    """Raise unless network, mixer and labeler have the right types and fit together."""
-    if not isinstance(network, StagedNetwork):
-        raise TypeError(f"network is a {type(network).__name__}; it must be a StagedNetwork, with encode and decode")
-    if mixer is not None and not isinstance(mixer, Mixer):
-        raise TypeError(f"mixer={mixer!r} must be None or a Mixer such as Mixup()")
-    if labeler is not None and not isinstance(labeler, Labeler):
-        raise TypeError(f"labeler={labeler!r} must be None or a Labeler such as GenLabel(KernelDensity()).fit(X, y)")
-    if mixer is not None:
-        check_within_batch(mixer)
-    if mixer is not None and mixer.max_depth > network.depth:
-        raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; use "
-            "smaller depths"
-        )
 
 
 @contextmanager

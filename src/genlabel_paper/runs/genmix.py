@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import margins
-from genlabel.labeling import LinearLabel
+from genlabel.labeling import LinearLabel, WeightedLabel
 from genlabel.metrics import MIN_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer
-from genlabel.training import SGD, predict_scores
-from genlabel.training.batching import Hyperparameters, TrainingTask, batches_per_epoch
-from genlabel.training.loop import train_task
+from genlabel.training import SGD, train_network
+from genlabel.training.batching import BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch
+from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import MLP, LeNet5, StagedNetwork
 from genlabel_paper.runs.cells import Cell
 from genlabel_paper.runs.curves import equidistance_error
@@ -146,6 +146,25 @@ def _train(rows: TrainingRows, mixer: Mixer | None, about: GenMixDataset, seed: 
     candidate = Hyperparameters(about.learning_rate, WEIGHT_DECAY)
     train_task(network, task, candidate, optimizer=SGD(), epochs=epochs, batch_size=BATCH_SIZE)
     return network
+
+
+def train_task(
+    network: StagedNetwork, task: TrainingTask, candidate: Hyperparameters, *, batch_size: int = 128, **options: Any
+) -> Floats:
+    """Train a network in place on a task, with the draws that a fleet would use; return the mean loss of each epoch.
+
+    From the same weights and seed it ends equal to a fleet of one. `options` are those of `train_network`.
+    """
+    return train_network(
+        network,
+        BatchPlan(task, batches_per_epoch(len(task.X), batch_size), next(network.parameters())),
+        mixer=task.mixer,
+        labeler=WeightedLabel(task.labelers, candidate.label),
+        learning_rate=candidate.learning_rate,
+        weight_decay=candidate.weight_decay,
+        class_weight=task.class_weight,
+        **options,
+    )
 
 
 def _network(X: Floats, k: int, about: GenMixDataset, seed: int) -> StagedNetwork:

@@ -17,7 +17,8 @@ from genlabel.attacks import PGD, robust_accuracy, train_robust
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import GaussianDensity
 from genlabel.mixing import GenMix, HiddenGenMix
-from genlabel.training import SGD, ImageBatches, predict_scores, train_network
+from genlabel.training import SGD, ImageBatches, train_network
+from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import LeNet5
 from genlabel_paper.runs.cells import Cell
 from genlabel_paper.runs.setting import Result, Setting, Variant

@@ -20,8 +20,9 @@ from genlabel.model_selection.search import EPOCHS_BETWEEN_ATTACKS
 from genlabel.model_selection.search_space import SearchSpace
 from genlabel.model_selection.tasks import NETWORK_STREAM, fold_tasks, make_task, make_trainer
 from genlabel.model_selection.time_budget import stage_shares
-from genlabel.training import BestEpoch, Fleet
 from genlabel.training.batching import TrainingTask
+from genlabel.training.early_stopping import BestEpoch
+from genlabel.training.fleet import Fleet
 
 ChangeSearchSpace = Callable[[SearchSpace], SearchSpace]
 """Function that edits the search space of a classifier before training."""

@@ -17,8 +17,8 @@ from genlabel import metrics
 from genlabel._arrays import as_numpy
 from genlabel._progress import Callback
 from genlabel._runtime import rank_and_world_size
-from genlabel.training import predict_scores
 from genlabel.training.checkpoint import save_atomically
+from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import StagedNetwork
 
 EpochMetrics = dict[str, float]

@@ -11,7 +11,7 @@ from genlabel._validation import check_choice
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, LinearLabel, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
-from genlabel.training.networks import IMAGE_NETWORKS
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS
 
 IMAGE_METHODS = (
     "vanilla",

@@ -19,18 +19,13 @@ from genlabel.data.datasets import ImageDataset
 from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images.history import EpochMetrics, ImageScores, TrainingHistory, score_images, state_on_cpu
 from genlabel.evaluation.images.methods import ImageMethod, choose_network, make_image_method
-from genlabel.training import (
-    Checkpoint,
-    ImageBatches,
-    Optimizer,
-    train_adamixup_network,
-    train_network,
-)
+from genlabel.training import Checkpoint, ImageBatches, train_network
+from genlabel.training.adamixup import train_adamixup_network
 from genlabel.training.checkpoint import save_atomically
 from genlabel.training.compile import CompileConfig, resolve_compile_config
-from genlabel.training.networks import IMAGE_NETWORKS, StagedNetwork
-from genlabel.training.networks.convolutional import SmallConvNet
-from genlabel.training.optimizers import resolve_optimizer
+from genlabel.training.networks import StagedNetwork
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS, SmallConvNet
+from genlabel.training.optimizers import Optimizer, resolve_optimizer
 
 NETWORK_FILES = "pass model.pt or best.pt of train-images, or a file of TrainedImages.save"
 

@@ -1,7 +1,8 @@
-"""Networks in stages, so that a batch can be mixed before any stage: encode to a depth, mix, decode."""
+"""Networks in stages, so that a batch can be mixed before any stage: encode to a depth, mix, decode; and ensembles."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
@@ -13,11 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from genlabel._arrays import as_rng
+from genlabel._arrays import as_rng, chunks
 from genlabel._validation import check_count
 
 Weights = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Matrix (in, out) and bias (out,) of each layer."""
+MAX_CHUNK_ROWS = 65_536
+"""Rows evaluated at once."""
 
 
 class StagedNetwork(nn.Module, ABC):
@@ -158,3 +161,67 @@ def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
         (rng.uniform(-1, 1, (n_in, n_out)) / n_in**0.5, rng.uniform(-1, 1, n_out) / n_in**0.5)
         for n_in, n_out in pairwise(sizes)
     ]
+
+
+@final
+class Ensemble(nn.Module):
+    """Mean p of networks, sharpened or softened to r, and mixed with the class priors pi: (1 - e) r + e pi.
+
+    Here log r = log pi + a (log p - log pi), normalized. The outputs are scores, whose softmax are the probabilities.
+    With weight a = 1 and prior weight e = 0 it is the plain mean.
+
+    Parameters
+    ----------
+    networks : sequence of Module
+        Networks from points (m, d) to scores (m, k).
+    weight : float
+        Exponent a.
+    log_prior : Tensor (k,), optional
+        Log class priors; needed unless the weight is 1 and the prior weight 0.
+    prior_weight : float
+        Weight e of the class priors.
+
+    Examples
+    --------
+    >>> networks = [MLP(2, 3, seed=seed) for seed in (0, 1)]
+    >>> x = torch.ones(1, 2)
+    >>> mean = sum(torch.softmax(network(x), 1) for network in networks) / 2
+    >>> bool(torch.allclose(torch.softmax(Ensemble(networks)(x), 1), mean))
+    True
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        weight: float = 1.0,
+        log_prior: Tensor | None = None,
+        prior_weight: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        self.weight, self.prior_weight = weight, prior_weight
+        self.register_buffer("log_prior", log_prior)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return scores (m, k)."""
+        log_proba = torch.stack([torch.log_softmax(network(x), -1) for network in self.networks])
+        mean = torch.logsumexp(log_proba, 0) - math.log(len(log_proba))
+        if self.log_prior is None:
+            return mean
+        prior = cast(Tensor, self.log_prior).to(mean)
+        scores = prior + self.weight * (mean - prior)
+        if self.prior_weight == 0.0:
+            return scores
+        log_r = torch.log_softmax(scores, -1)
+        return torch.logaddexp(log_r + math.log1p(-self.prior_weight), prior + math.log(self.prior_weight))
+
+
+@torch.no_grad()
+def log_proba_of(network: nn.Module, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the log-probabilities (m, k) of points (m, d) under a network on the CPU.
+
+    >>> log_proba_of(MLP(2, 3, seed=0, dtype=torch.float64), np.zeros((5, 2))).shape
+    (5, 3)
+    """
+    scores = [network(torch.from_numpy(X[rows])) for rows in chunks(len(X), MAX_CHUNK_ROWS)]
+    return np.asarray(torch.log_softmax(torch.cat(scores), dim=1).numpy())

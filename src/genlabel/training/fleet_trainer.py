@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import Any, TypeAlias, final
@@ -14,18 +14,17 @@ from torch import Tensor
 from genlabel._arrays import chunks
 from genlabel._progress import Callback
 from genlabel.mixing import MixParams
-from genlabel.training.batched.fleet import Fleet
-from genlabel.training.batched.gradients import GroupBatch, Workspace, linear_gradient, relu_gradient
 from genlabel.training.batching import (
     BatchPlan,
     Hyperparameters,
     StepBlock,
     TrainingTask,
     batches_per_epoch,
-    check_task,
+    check_depths,
     epoch_chunks,
 )
 from genlabel.training.early_stopping import BestEpoch, make_tracker
+from genlabel.training.fleet import Fleet, GroupBatch, Workspace, linear_gradient, relu_gradient
 from genlabel.training.optimizers import Adam, Optimizer
 
 EpochRecorder: TypeAlias = Callable[[int, Tensor], None]
@@ -66,7 +65,7 @@ class FleetTrainer:
         any time, also with a large learning rate, at which the last step is noisy.
     restore_best : bool or BestEpoch
         If True, each network of `fleet` is that of its best epoch, by accuracy, then log-loss, on the `valid` rows of
-        its task; a :class:`BestEpoch` sets another rule. `tracker` has the scores.
+        its task; a :class:`BestEpoch` sets another rule.
     callback : Callback, optional
         Its `on_epoch_end` is called after each epoch, with empty logs.
 
@@ -102,7 +101,7 @@ class FleetTrainer:
         callback: Callback | None = None,
     ) -> None:
         for task in tasks:
-            _check_task(task, len(hidden), candidates)
+            _check_task(task, len(hidden))
         self.tasks, self.candidates, self._callback = tasks, list(candidates), callback
         self._epochs_per_pass = epochs_per_pass
         sizes = (tasks[0].X.shape[1], *hidden, tasks[0].num_classes)
@@ -127,14 +126,12 @@ class FleetTrainer:
     @torch.no_grad()
     def advance(self, epochs: int) -> None:
         """Train for some more epochs."""
-        blocks = chunks(len(self.tasks), self._tasks_per_block())
-        losses = []
+        theta, size = self._optimizer.theta, len(self.tasks)
+        if len(self._fleet.sizes) > 2 and theta.device.type == "cpu":  # as many hidden networks as fit in the cache
+            size = max(1, MAX_PARAMETERS_PER_BLOCK // (theta.shape[1] * theta.shape[-1]))
+        blocks, losses = chunks(len(self.tasks), size), []
         for i, block in enumerate(blocks):
-            record = None if self.tracker is None else partial(self.tracker.record, block)
-            callback = self._callback
-            if callback is not None and len(blocks) > 1:
-                callback = _BlockCallback(callback, i, len(blocks))
-            optimizer = self._optimizer.of_tasks(block, callback, record)
+            optimizer = self._optimizer.of_tasks(block, partial(self._end_epoch, block, i, len(blocks)))
             self._train_block(optimizer, block, epochs)
             if self.tracker is not None:
                 self.tracker.flush(block)
@@ -151,6 +148,14 @@ class FleetTrainer:
         if self.tracker is not None:
             self.tracker.select(candidates)
 
+    def _end_epoch(self, block: slice, index: int, blocks: int, epoch: int, theta: Tensor) -> None:
+        """Record the networks of a block; the epochs of all blocks together are reported as those of one run."""
+        if self.tracker is not None:
+            self.tracker.record(block, epoch, theta)
+        done = epoch - self._optimizer.steps // self._optimizer.batches + index
+        if self._callback is not None and done // blocks > (done - 1) // blocks:
+            self._callback.on_epoch_end(epoch - 1, {})
+
     def _train_block(self, optimizer: BatchedOptimizer, block: slice, epochs: int) -> None:
         """Train the models of some tasks together."""
         layers, grads = self._fleet.layers(optimizer.theta), self._fleet.layers(optimizer.grad)
@@ -159,20 +164,18 @@ class FleetTrainer:
         workspace, weighted = Workspace(), any(task.class_weight is not None for task in tasks)
         for count in epoch_chunks(tasks, epochs, self._epochs_per_pass):
             steps = _stack_tasks([plan.steps(count) for plan in plans])
+            partners, lams, depths, _ = steps.draw
             for t in range(len(steps.x)):
-                batch = _group_batch(steps, t, len(layers))
+                lam: list[Tensor | None] = [None] * len(layers)
+                for depth in set(depths[t].tolist()) - {0}:  # a group that mixes at another depth has lam = 1 at this
+                    mixes = torch.from_numpy(depths[t] == depth).to(lams.device)[:, None]
+                    lam[depth] = torch.where(mixes, lams[t], 1.0)
+                batch = GroupBatch(steps.x[t], steps.target[t], steps.weight[t], partners[t], lam)
                 if len(layers) == 1:
                     loss = linear_gradient(layers[0], batch, label_weights, grads[0], weighted)
                 else:
                     loss = relu_gradient(layers, batch, label_weights, grads, weighted, workspace)
                 optimizer.step(loss)
-
-    def _tasks_per_block(self) -> int:
-        """Return the number of tasks trained together: all, except as many hidden networks as fit in a CPU's cache."""
-        theta = self._optimizer.theta
-        if len(self._fleet.sizes) == 2 or theta.device.type != "cpu":
-            return len(theta)
-        return max(1, MAX_PARAMETERS_PER_BLOCK // (theta.shape[1] * theta.shape[-1]))
 
 
 def train_fleet(
@@ -211,17 +214,9 @@ class BatchedOptimizer:
     epochs, batches : int
         Epochs of the run, and steps per epoch.
     averaged : bool
-        If True, maintain the average of the parameters over the steps, weighted towards late ones.
-
-    Attributes
-    ----------
-    grad : Tensor (G, C, size)
-        Buffer for the gradient of a step; overwritten by the step.
-    average : Tensor (G, C, size) or None
-    callback : Callback or None
-        Its `on_epoch_end` is called after each epoch.
-    record : callable (epoch from 1, parameters) or None
-        Function called with the parameters, or their average, at the end of each epoch.
+        If True, `average` is that of the parameters over the steps, weighted towards late ones.
+    record : callable (epoch from 1, parameters), optional
+        Function called at the end of each epoch with the parameters, or their average.
     """
 
     def __init__(
@@ -232,12 +227,11 @@ class BatchedOptimizer:
         epochs: int,
         batches: int,
         averaged: bool = False,
+        record: EpochRecorder | None = None,
     ) -> None:
         self.theta = theta
         self.average = theta.clone() if averaged else None
-        self.epochs, self.batches = epochs, batches
-        self.callback: Callback | None = None
-        self.record: EpochRecorder | None = None
+        self.epochs, self.batches, self.record = epochs, batches, record
         self.steps = 0
         self._rule, self._state = rule, list(rule.start(theta))
         self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
@@ -249,16 +243,14 @@ class BatchedOptimizer:
         """Gradient buffer, allocated on first use: only optimizers that take steps have one."""
         return torch.zeros_like(self.theta)
 
-    def of_tasks(
-        self, tasks: slice, callback: Callback | None = None, record: EpochRecorder | None = None
-    ) -> BatchedOptimizer:
+    def of_tasks(self, tasks: slice, record: EpochRecorder) -> BatchedOptimizer:
         """Return the optimizer of some tasks, which shares memory except the gradient."""
         part = copy(self)
         part.theta = self.theta[tasks]
         part.__dict__.pop("grad", None)
         part.average = None if self.average is None else self.average[tasks]
         part._state = [state[tasks] for state in self._state]
-        part._losses, part.callback, part.record = [], callback, record
+        part._losses, part.record = [], record
         return part
 
     def select(self, candidates: Sequence[int]) -> None:
@@ -280,11 +272,8 @@ class BatchedOptimizer:
         self._rule.step(self.theta, self.grad, self._state, rate, self.steps)
         if self.average is not None:
             self.average.lerp_(self.theta, (AVERAGING_POWER + 1.0) / (self.steps + AVERAGING_POWER))
-        if self.steps % self.batches == 0:
-            if self.record is not None:
-                self.record(self.steps // self.batches, self.theta if self.average is None else self.average)
-            if self.callback is not None:
-                self.callback.on_epoch_end(self.steps // self.batches - 1, {})
+        if self.steps % self.batches == 0 and self.record is not None:
+            self.record(self.steps // self.batches, self.theta if self.average is None else self.average)
 
     def epoch_losses(self) -> Tensor:
         """Return the mean loss of each epoch trained, (epochs, G, C), in float64 on the CPU."""
@@ -292,59 +281,27 @@ class BatchedOptimizer:
         return losses.view(-1, self.batches, *self.theta.shape[:2]).mean(1)
 
 
-def _check_task(task: TrainingTask, depth: int, candidates: Sequence[Hyperparameters]) -> None:
-    """Raise if a task does not suit a fleet, whose networks take features and mix hidden layers linearly."""
-    check_task(task, depth, candidates)
+def _check_task(task: TrainingTask, depth: int) -> None:
+    """Raise if a task does not suit a fleet, whose labels are known in advance, with `depth` hidden layers."""
     if task.X.ndim != 2:
-        raise ValueError(f"X has shape {task.X.shape}; a fleet trains on features (n, d): flatten X, or use train_task")
+        raise ValueError(f"X has shape {task.X.shape}; a fleet trains on features (n, d): flatten X")
+    check_depths(task.mixer, depth)
     if task.mixer is not None and task.mixer.max_depth and not task.mixer.linear:
-        raise ValueError(f"{task.mixer!r} does not mix hidden layers linearly, as a fleet must; use train_task")
+        raise ValueError(f"{task.mixer!r} does not mix hidden layers linearly, as a fleet must; use train_network")
+    for labeler in task.labelers:
+        if labeler.update_source is not None:
+            raise ValueError(f"{labeler!r} learns while a network trains, and a fleet cannot; use train_network")
 
 
-class _BlockCallback(Callback):
-    """Callback of one block of tasks: the epochs of all blocks together count as those of one run."""
-
-    def __init__(self, callback: Callback, index: int, blocks: int) -> None:
-        self.callback, self.index, self.blocks, self.done = callback, index, blocks, 0
-
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        before, self.done = self.done, self.done + 1
-        if (self.done + self.index) // self.blocks > (before + self.index) // self.blocks:
-            self.callback.on_epoch_end(epoch, logs)
-
-
-def _stack_tasks(parts: Sequence[StepBlock]) -> StepBlock:
-    """Stack the tasks' steps along a second axis, (T, G, B, ...), batches padded to the largest."""
-    size = max(part.x.shape[1] for part in parts)
-    padded = [_pad(part, size) for part in parts]
-    x, target, weight = (torch.stack(fields, 1) for fields in zip(*(part[:3] for part in padded), strict=True))
-    partner, lam = (torch.stack(fields, 1) for fields in zip(*(part.draw[:2] for part in padded), strict=True))
-    return StepBlock(x, target, weight, MixParams(partner, lam, np.stack([part.draw.depth for part in parts], 1)))
-
-
-def _pad(steps: StepBlock, size: int) -> StepBlock:
-    """Add rows of weight 0 that are their own partners."""
-    T, B = steps.weight.shape
-    if size == B:
-        return steps
-    shape = (T, size - B)
-    partner = torch.arange(B, size, device=steps.x.device).expand(shape)
-    return StepBlock(
-        torch.cat([steps.x, steps.x.new_zeros(*shape, *steps.x.shape[2:])], 1),
-        torch.cat([steps.target, steps.target.new_zeros(*shape, *steps.target.shape[2:])], 1),
-        torch.cat([steps.weight, steps.weight.new_zeros(shape)], 1),
-        steps.draw._replace(
-            partner=torch.cat([steps.draw.partner, partner], 1),
-            lam=torch.cat([steps.draw.lam, steps.draw.lam.new_ones(shape)], 1),
-        ),
-    )
-
-
-def _group_batch(steps: StepBlock, t: int, n_layers: int) -> GroupBatch:
-    """Return step `t` of every group; a group that mixes at another depth has lam = 1, no mixing, at this one."""
-    partner, lams, depths, _ = steps.draw
-    lam: list[Tensor | None] = [None] * n_layers
-    for depth in set(depths[t].tolist()) - {0}:
-        mixes = torch.from_numpy(depths[t] == depth).to(lams.device)[:, None]
-        lam[depth] = torch.where(mixes, lams[t], 1.0)
-    return GroupBatch(steps.x[t], steps.target[t], steps.weight[t], partner[t], lam)
+def _stack_tasks(blocks: Sequence[StepBlock]) -> StepBlock:
+    """Stack the tasks' steps along a second axis, (T, G, B, ...), padded by rows of weight 0 that are not mixed."""
+    first, size = blocks[0], max(block.x.shape[1] for block in blocks)
+    shape = (len(first.x), len(blocks), size)
+    x, target = (values.new_zeros(*shape, *values.shape[2:]) for values in first[:2])
+    weight, lam = first.weight.new_zeros(shape), first.draw.lam.new_ones(shape)
+    partner = torch.arange(size, device=x.device).repeat(*shape[:2], 1)
+    for g, block in enumerate(blocks):
+        rows = slice(block.x.shape[1])
+        x[:, g, rows], target[:, g, rows], weight[:, g, rows] = block[:3]
+        partner[:, g, rows], lam[:, g, rows] = block.draw[:2]
+    return StepBlock(x, target, weight, MixParams(partner, lam, np.stack([block.draw.depth for block in blocks], 1)))

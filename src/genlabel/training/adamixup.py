@@ -1,17 +1,19 @@
-"""AdaMixup (Guo, Mao and Zhang, 2019) for a fleet: networks that learn how to mix, all models trained together.
+"""AdaMixup (Guo, Mao and Zhang, 2019): networks that learn how to mix, a baseline of arXiv Section 6.
 
-Each model is three networks that minimize one loss: the classifier; a policy that outputs how a pair is mixed; a critic
-that tells mixed points from real ones (the paper's intrusion discriminator). The gradients are explicit: no autograd
-graph, few large operations. Points are columns, because sums over few classes are slow along the last axis. Shapes: G
-groups (tasks) of C candidates, B points per batch, d features, k classes.
+Three networks minimize one loss: the classifier; a policy that outputs how a pair is mixed; a critic that tells mixed
+points from real ones (the paper's intrusion discriminator). `train_adamixup` trains a fleet of such trios with explicit
+gradients: no autograd graph, few large operations, points as columns, because sums over few classes are slow along the
+last axis. `train_adamixup_network` trains one trio of any staged networks, such as those for images.
+
+Shapes: G groups (tasks) of C candidates, B points per batch, d features, k classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -20,13 +22,25 @@ from torch import Tensor
 
 from genlabel._arrays import as_rng
 from genlabel._progress import Callback
+from genlabel._validation import check_interval
 from genlabel.mixing import Mixup
-from genlabel.training.batched.fleet import Fleet
-from genlabel.training.batched.gradients import LayerParams, repeat_models
-from genlabel.training.batched.trainer import BatchedOptimizer
-from genlabel.training.batching import Hyperparameters, TrainingTask, batch_edges, batches_per_epoch, epoch_chunks
+from genlabel.training.batching import (
+    Batch,
+    Hyperparameters,
+    TrainingTask,
+    batch_edges,
+    batches_per_epoch,
+    epoch_chunks,
+)
+from genlabel.training.checkpoint import Checkpoint
+from genlabel.training.compile import CompileConfig, StepInputs, resolve_compile_config
 from genlabel.training.early_stopping import BestEpoch, make_tracker
+from genlabel.training.fleet import Fleet, LayerParams, repeat_models
+from genlabel.training.fleet_trainer import BatchedOptimizer
+from genlabel.training.loop import run_epochs
+from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
+from genlabel.training.step import Step, soft_cross_entropy
 
 
 class AdaMixupNetworks(NamedTuple):
@@ -61,7 +75,7 @@ def train_adamixup(
 
     A step uses the points and partners that :func:`train_fleet` would use with `Mixup`, from the same weights. The
     tasks' mixers and labelers are ignored, and so are the candidates' labels: the policy draws lam, the labels are
-    linear. AdaMixup is a baseline of arXiv Section 6.
+    linear.
 
     Parameters
     ----------
@@ -84,9 +98,11 @@ def train_adamixup(
     >>> trio.classifier.log_proba(0, X).shape
     (2, 4, 2)
     """
-    for task in tasks:
-        _check_task(task)
-    trio = _initial_networks(tasks, len(candidates), tuple(hidden), policy_hidden, dtype, torch.device(device))
+    d, k, C = tasks[0].X.shape[1], tasks[0].num_classes, len(candidates)
+    children = zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True)
+    seeds = [[task.seed for task in tasks], *children]  # the classifiers start as those of a fleet
+    shapes = [(d, *hidden, k), (2 * d, policy_hidden, 3), (d, policy_hidden, 2)]
+    trio = AdaMixupNetworks(*(Fleet(*args, C, dtype, torch.device(device)) for args in zip(shapes, seeds, strict=True)))
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
     tracker = make_tracker(restore_best, tasks, trio.classifier, epochs)
     rule = Adam() if optimizer is None else optimizer
@@ -102,98 +118,43 @@ def train_adamixup(
     for columns in [slice(split, None), slice(0, split)] if alternating else [slice(None)]:
         optimizers.append(BatchedOptimizer(theta[..., columns], candidates, rule, epochs, batches))
         optimizers[-1].grad = grad[..., columns]
-    last = optimizers[-1]  # an epoch ends with its step
-    last.callback = callback
-    if tracker is not None:
-        record = partial(tracker.record, slice(None))
-        last.record = lambda epoch, _: record(epoch, theta[..., : sizes[0]])
+
+    def end_epoch(epoch: int, _: Tensor) -> None:
+        if tracker is not None:
+            tracker.record(slice(None), epoch, theta[..., : sizes[0]])
+        if callback is not None:
+            callback.on_epoch_end(epoch - 1, {})
+
+    optimizers[-1].record = end_epoch
     for block in plan_pairs(tasks, epochs, batches, theta):
         for step in map(Pairs, *block):
-            for one in optimizers:
-                one.step(gradient(networks, step, grads, intrusion_weight))
-    losses = last.epoch_losses().numpy()
-    for fleet, part in zip(trio, torch.split(theta, sizes, -1), strict=True):
-        fleet.theta, fleet.losses = part.clone(), losses
+            for part in optimizers:
+                part.step(gradient(networks, step, grads, intrusion_weight))
+    losses = optimizers[-1].epoch_losses().numpy()
+    for fleet, parameters in zip(trio, torch.split(theta, sizes, -1), strict=True):
+        fleet.theta, fleet.losses = parameters.clone(), losses
     if tracker is not None:
         tracker.flush(slice(None))
         trio.classifier.theta, trio.classifier.best_epochs = tracker.best, tracker.best_epochs
     return trio
 
 
-def policy_range(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
-    """Return the mean range of lam, (mean a, mean a + delta), (C, 2), of a group's policies over random pairs.
+def policy_statistics(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
+    """Return the mean of a, of a + delta and of min(lam, 1 - lam), (C, 3), of a group's policies over random pairs.
 
-    Parameters
-    ----------
-    policy : Fleet
-        Policies of an :class:`AdaMixupNetworks`.
-    X : array (n, d)
-        Points, each of which is paired with a random one.
-    seed : int, Generator or None
-    group : int
+    The last is the mean weight of the lesser parent: 1/4 for mixup with uniform lam, 0 if nothing is mixed. A policy
+    that prefers one parent or the other, and never mixes, has a range around 1/2 all the same.
 
-    Examples
-    --------
     >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
     >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
-    >>> policy_range(trio.policy, X, seed=0).shape
-    (1, 2)
+    >>> policy_statistics(trio.policy, X, seed=0).shape
+    (1, 3)
     """
-    return _policy_output(policy, X, as_rng(seed), group).mean(1).cumsum(1)[:, :2]
-
-
-def mixing_share(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
-    """Return the mean weight of the lesser parent, min(lam, 1 - lam), (C,): 1/4 for mixup with uniform lam.
-
-    It is 0 if nothing is mixed. A policy that prefers one parent or the other, and never mixes, has a range around 1/2
-    all the same.
-
-    Parameters
-    ----------
-    policy, X, seed, group
-        See :func:`policy_range`.
-
-    Examples
-    --------
-    >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
-    >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
-    >>> mixing_share(trio.policy, X, seed=0).shape
-    (1,)
-    """
-    generator = as_rng(seed)
-    output = _policy_output(policy, X, generator, group)
-    lam = output[..., 0] + generator.random(len(X)) * output[..., 1]
-    return np.minimum(lam, 1.0 - lam).mean(1)
-
-
-def _policy_output(policy: Fleet, X: NDArray[np.float64], rng: np.random.Generator, group: int) -> NDArray[np.float64]:
-    """Return (a, delta, rest) of every candidate, (C, n, 3), each point paired with a random one."""
-    return np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))
-
-
-def _initial_networks(
-    tasks: Sequence[TrainingTask], C: int, hidden: tuple[int, ...], width: int, dtype: torch.dtype, device: torch.device
-) -> AdaMixupNetworks:
-    """Return networks with initial weights; those of the classifiers are those of a fleet."""
-    d, k = tasks[0].X.shape[1], tasks[0].num_classes
-    seeds = [
-        [task.seed for task in tasks],
-        *zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True),
-    ]
-    sizes = [(d, *hidden, k), (2 * d, width, 3), (d, width, 2)]
-    return AdaMixupNetworks(*(Fleet(size, seed, C, dtype, device) for size, seed in zip(sizes, seeds, strict=True)))
-
-
-def _check_task(task: TrainingTask) -> None:
-    """Raise if a task has settings that AdaMixup does not support."""
-    if task.X.ndim != 2:
-        raise ValueError(f"X has shape {task.X.shape}; AdaMixup trains on features (n, d): flatten X")
-    if task.exclude_intrusion:
-        raise ValueError("exclude_intrusion=True has no effect in AdaMixup, whose critic prevents it; leave it False")
-    if task.clean_fraction:
-        raise ValueError(
-            f"clean_fraction={task.clean_fraction!r} has no effect in AdaMixup, which trains on all points; leave it 0"
-        )
+    rng = as_rng(seed)
+    output = np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))  # (C, n, 3)
+    lam = output[..., 0] + rng.random(len(X)) * output[..., 1]
+    share = np.minimum(lam, 1.0 - lam).mean(1)
+    return np.column_stack([output.mean(1).cumsum(1)[:, :2], share])
 
 
 class Pairs(NamedTuple):
@@ -304,3 +265,112 @@ def _backward(
         if depth:
             delta = torch.bmm(layers[depth].W.flatten(0, 1), delta).mul_(activations[depth].sign())
     return delta
+
+
+class AdaMixupRun(NamedTuple):
+    """Losses, policy and critic of a run: the result of :func:`train_adamixup_network`."""
+
+    losses: NDArray[np.float64]
+    """Mean loss of each epoch: the classifier's on points and mixed points, plus the critic's."""
+    policy: StagedNetwork
+    critic: StagedNetwork
+
+
+def train_adamixup_network(
+    network: StagedNetwork,
+    batches: Iterable[Batch | Sequence[Any]],
+    *,
+    policy: StagedNetwork,
+    critic: StagedNetwork,
+    intrusion_weight: float = 1.0,
+    learning_rate: float = 0.1,
+    weight_decay: float = 1e-4,
+    optimizer: Optimizer | None = None,
+    epochs: int = 100,
+    seed: Any = None,
+    compile_config: CompileConfig | str | None = None,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | str | PathLike[str] | None = None,
+) -> AdaMixupRun:
+    """Train a network in place by AdaMixup, with a policy and a critic.
+
+    A pair is mixed with lam = a + u delta, u uniform: the policy outputs (a, delta, rest). The classifier is trained on
+    points and mixed points alike; the policy moves to where both the classifier and the critic are right.
+
+    Parameters
+    ----------
+    network : StagedNetwork
+    batches, learning_rate, weight_decay, optimizer, epochs, compile_config, callback, checkpoint
+        See :func:`train_network`; the lam of a batch's own draw is u.
+    policy : StagedNetwork
+        Network from pairs, concatenated along the second axis (n, 2 c, ...), to 3 scores, such as a
+        :class:`genlabel.training.networks.SmallConvNet`.
+    critic : StagedNetwork
+        Network from points to 2 scores, real or mixed.
+    intrusion_weight : float
+        Weight of the critic's loss.
+    seed : int, Generator or None
+        Seed of the pairs of batches that bring none.
+
+    Examples
+    --------
+    >>> from genlabel.training.networks import LeNet5
+    >>> from genlabel.training.networks.convolutional import SmallConvNet
+    >>> x, y = torch.rand(8, 1, 8, 8), torch.arange(8) % 2
+    >>> policy, critic = SmallConvNet(2, 3, seed=1), SmallConvNet(1, 2, seed=2)
+    >>> net = LeNet5(2, size=8, seed=0)
+    >>> train_adamixup_network(net, [(x, y)], policy=policy, critic=critic, epochs=2, seed=0).losses.shape
+    (2,)
+    """
+    config = resolve_compile_config(compile_config, network)
+    weight = check_interval("intrusion_weight", intrusion_weight, 0.0, np.inf, "1 is the usual choice")
+    losses = run_epochs(
+        AdaMixupStep(network, policy, critic, weight, as_rng(seed), config),
+        batches,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        optimizer=optimizer,
+        epochs=epochs,
+        callback=callback,
+        checkpoint=checkpoint,
+    )
+    return AdaMixupRun(losses, policy, critic)
+
+
+@final
+class AdaMixupStep(Step):
+    """Loss that the three networks minimize."""
+
+    def __init__(
+        self,
+        network: StagedNetwork,
+        policy: StagedNetwork,
+        critic: StagedNetwork,
+        intrusion_weight: float,
+        rng: np.random.Generator,
+        config: CompileConfig,
+    ) -> None:
+        super().__init__({"network": network, "policy": policy, "critic": critic}, Mixup(), rng, config)
+        self.network, self.policy, self.critic = network, policy, critic
+        self.intrusion_weight = intrusion_weight
+
+    def loss(self, batch: StepInputs) -> Tensor:
+        """Return the mean cross-entropy of points and mixed points, plus that of the critic.
+
+        NOTE[PAPER]: a mean over both, where :func:`train_adamixup` has their sum: a learning rate for SGD then means
+        what it means for mixup.
+        """
+        x, n, u = batch.x, len(batch.x), batch.draw.lam
+        other = x[batch.draw.partner]
+        with self.config.autocast(x.device):
+            shares = torch.softmax(self.policy(torch.cat([x, other], 1)).to(u.dtype), 1)
+            lam = shares[:, 0] + u * shares[:, 1]
+            mixed = torch.lerp(other, x, lam.to(x.dtype).view(-1, *[1] * (x.ndim - 1)))
+            both = torch.cat([x, mixed])
+            scores, critic_scores = self.network(both), self.critic(both)
+        labels = self.targets(batch.labels, scores)
+        target = torch.cat([labels, torch.lerp(labels[batch.draw.partner], labels, lam[:, None])])
+        weight = torch.cat([batch.weight, batch.weight]) / 2.0
+        is_mixed = torch.eye(2, dtype=labels.dtype, device=x.device).repeat_interleave(n, 0)
+        intrusion = soft_cross_entropy(critic_scores.to(labels.dtype), is_mixed, weight)
+        return soft_cross_entropy(scores.to(labels.dtype), target, weight) + self.intrusion_weight * intrusion

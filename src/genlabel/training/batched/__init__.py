@@ -1,1 +1,0 @@
-"""Many small networks trained as one batched tensor program (the fleet)."""
