@@ -49,9 +49,8 @@ EXCEPTIONS = {
         "import pickle",
     },  # a task of Dask, made and read here
     "genlabel/evaluation/records/fingerprints.py": {"import pickle"},  # written for its checksum, never read
-    "genlabel/testing/attacks.py": {"pickle.loads", "import pickle"},  # a copy that it has just made
     "genlabel/testing/densities.py": {"pickle.loads", "import pickle"},  # a copy that it has just made
-    "genlabel/testing/mixing.py": {"pickle.loads", "import pickle"},  # a copy that it has just made
+    "genlabel/testing/methods.py": {"pickle.loads", "import pickle"},  # a copy that it has just made
     "genlabel/data/datasets/image_files.py": {"numpy.lib.format.read_array"},  # without pickle
     "genlabel/reporting/svg.py": {"import xml"},  # what matplotlib has just written
 }

@@ -6,8 +6,7 @@ Each check raises an AssertionError that names what a class does not do; it retu
 >>> check_density(KernelDensity(bandwidth=0.5))
 """
 
-from genlabel.testing.attacks import check_attack
 from genlabel.testing.densities import check_density
-from genlabel.testing.mixing import check_labeler, check_mixer, check_sampler
+from genlabel.testing.methods import check_attack, check_labeler, check_mixer, check_sampler
 
 __all__ = ["check_attack", "check_density", "check_labeler", "check_mixer", "check_sampler"]

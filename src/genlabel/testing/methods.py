@@ -1,23 +1,25 @@
-"""Checks of the contracts of mixers, labelers and samplers."""
+"""Checks of the contracts of mixers, labelers, samplers and attacks."""
 
 from __future__ import annotations
 
 import pickle
 import warnings
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from genlabel.attacks import Attack
+from genlabel.attacks.models import AttackedNetwork
 from genlabel.densities import DensityWarning
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer, MixParams, Mixup, Sampler
 from genlabel.mixing.base import BatchInfo, blend, identity_params, mix_batch, stack_draws
-from genlabel.testing._raises import raises
+from genlabel.testing.densities import Classes, Floats, raises
 
 
 def check_mixer(mixer: Mixer, shape: Sequence[int] = (4,)) -> None:
@@ -39,30 +41,26 @@ def check_mixer(mixer: Mixer, shape: Sequence[int] = (4,)) -> None:
     """
     assert isinstance(mixer, Mixer), f"{mixer!r} is not a Mixer"
     for n, seed in ((1, 0), (2, 1), (20, 7), (40, 3)):
-        _check_draw(mixer, n, seed)
+        draw = mixer.draw(n, seed)
+        assert draw.partner.shape == draw.lam.shape == (n,), "partner and lam must have shape (n,)"
+        assert set(draw.partner.tolist()) <= set(range(n)), "partners must be rows of the batch"
+        assert ((draw.lam >= 0) & (draw.lam <= 1)).all(), "lam must lie in [0, 1]"
+        assert 0 <= draw.depth <= mixer.max_depth, "depth must lie in 0..max_depth"
+        if draw.box is not None:
+            top, bottom, left, right = draw.box.T
+            assert ((top >= 0) & (top <= bottom) & (bottom <= 1)).all(), "boxes must lie in the image"
+            assert ((left >= 0) & (left <= right) & (right <= 1)).all(), "boxes must lie in the image"
     rng = np.random.default_rng(7)
     first = mixer.draw(20, 7)
     assert _equal(first, clone(mixer).draw(20, 7)), "the same seed gives another draw"
     assert _equal(mixer.draw(20, rng), first), "a generator gives another draw than its seed"
     assert not _equal(mixer.draw(20, rng), first), "a generator gives the same draw twice"
     _check_mix(mixer, tuple(shape))
-    _check_clean_rows(mixer, tuple(shape))
-    _check_stack(mixer, tuple(shape))
-
-
-def _check_draw(mixer: Mixer, n: int, seed: int) -> None:
-    draw = mixer.draw(n, seed)
-    assert draw.partner.shape == draw.lam.shape == (n,), "partner and lam must have shape (n,)"
-    assert set(draw.partner.tolist()) <= set(range(n)), "partners must be rows of the batch"
-    assert ((draw.lam >= 0) & (draw.lam <= 1)).all(), "lam must lie in [0, 1]"
-    assert 0 <= draw.depth <= mixer.max_depth, "depth must lie in 0..max_depth"
-    if draw.box is not None:
-        top, bottom, left, right = draw.box.T
-        assert ((top >= 0) & (top <= bottom) & (bottom <= 1)).all(), "boxes must lie in the image"
-        assert ((left >= 0) & (left <= right) & (right <= 1)).all(), "boxes must lie in the image"
+    _check_batches(mixer, tuple(shape))
 
 
 def _check_mix(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    """Check what `mix` returns for arrays and tensors, and that rows are independent and lam is the weight of a row."""
     X, draw = _points(15, shape), mixer.draw(15, 1)
     mixed = mixer.mix(X, draw)
     assert mixed.shape == X.shape, "mix changed the shape"
@@ -92,7 +90,8 @@ def _check_mix(mixer: Mixer, shape: tuple[int, ...]) -> None:
         mixer.mix(X[:5], mixer.draw(3, 0))
 
 
-def _check_clean_rows(mixer: Mixer, shape: tuple[int, ...]) -> None:
+def _check_batches(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    """Check clean rows, the identity draw, and batches of several sizes that are mixed together."""
     X, draw = _points(10, shape), mixer.draw(10, 4)
     mixed, message = mixer.mix(X, draw), "rows that are left clean must not change, the others must"
     partly = draw.leave_clean(4)
@@ -110,8 +109,6 @@ def _check_clean_rows(mixer: Mixer, shape: tuple[int, ...]) -> None:
     mask = clean.reshape(-1, *[1] * len(shape))
     np.testing.assert_array_equal(batch, np.where(mask, X, mixed), err_msg=message)
 
-
-def _check_stack(mixer: Mixer, shape: tuple[int, ...]) -> None:
     rng, sizes = np.random.default_rng(0), (6, 7, 7, 5)
     draws = [mixer.draw(n, rng) for n in sizes]
     stack = stack_draws(draws)
@@ -128,7 +125,7 @@ def _check_stack(mixer: Mixer, shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(together[t, n:], X[t, n:], err_msg="padding must not be mixed")
 
 
-def _points(n: int, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float64]:
+def _points(n: int, shape: tuple[int, ...], seed: int = 0) -> Floats:
     return np.random.default_rng(seed).normal(size=(n, *shape))
 
 
@@ -214,30 +211,26 @@ def check_sampler(sampler: Sampler) -> None:
     np.testing.assert_array_equal(again, points, err_msg="the same seed gives other rows")
     other = _resample(sampler, X, y, output="hard", random_state=np.random.default_rng(1))[0]
     assert not np.array_equal(other, points), "another seed gives the same rows"
-    _check_outputs(sampler, X, y)
-    _check_frames(sampler, X, y, points, hard)
+    _check_outputs(sampler, X, y, points, hard)
     _check_invalid_input(fitted, X, y)
 
 
-def _check_outputs(sampler: Sampler, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+def _check_outputs(sampler: Sampler, X: Floats, y: Classes, points: Floats, hard: Classes) -> None:
+    """Check the outputs against one another, given the points and classes of output="hard", and kinds of tables."""
     soft_points, soft, first = _resample(sampler, X, y, output="soft")
-    points, hard, fitted = _resample(sampler, X, y, output="weighted")
+    more, labels, fitted = _resample(sampler, X, y, output="weighted")
     np.testing.assert_array_equal(soft[:120], np.eye(3)[y])
     np.testing.assert_allclose(soft.sum(1), 1.0, atol=1e-12, err_msg="soft labels must sum to 1")
     assert (soft >= 0).all(), "soft labels must not be negative"
     made, (rows, columns) = fitted.is_synthetic_, (soft[120:] > 1e-6).nonzero()
     message = "weighted rows differ from the soft labels"
     assert (fitted.sample_weight_[:120] == 1.0).all(), "given rows must have weight 1"
-    np.testing.assert_array_equal(points[made], soft_points[120:][rows], err_msg=message)
-    np.testing.assert_array_equal(hard[made], columns, err_msg=message)
+    np.testing.assert_array_equal(more[made], soft_points[120:][rows], err_msg=message)
+    np.testing.assert_array_equal(labels[made], columns, err_msg=message)
     np.testing.assert_array_equal(fitted.sample_weight_[made], soft[120:][rows, columns], err_msg=message)
     np.testing.assert_array_equal(fitted.pair_, first.pair_[rows], err_msg=message)
     assert not hasattr(first, "sample_weight_")
 
-
-def _check_frames(
-    sampler: Sampler, X: NDArray[np.float64], y: NDArray[np.int64], points: NDArray[Any], hard: NDArray[Any]
-) -> None:
     names = np.array(["ash", "birch", "cedar"])
     frame = pd.DataFrame(X, columns=["width", "height"], index=np.arange(120) + 7)
     more, labels, fitted = _resample(sampler, frame, pd.Series(names[y], name="tree", index=frame.index), output="hard")
@@ -254,7 +247,7 @@ def _check_frames(
     assert _resample(sampler, X.tolist(), y.tolist(), output="hard")[0].dtype == np.float64
 
 
-def _check_invalid_input(fitted: Sampler, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+def _check_invalid_input(fitted: Sampler, X: Floats, y: Classes) -> None:
     before = dict(vars(fitted))
     missing = X.copy()
     missing[3, 1] = np.nan
@@ -279,7 +272,78 @@ def _resample(sampler: Sampler, X: Any, y: Any, **params: Any) -> tuple[Any, Any
     return (*fresh.fit_resample(X, y), fresh)
 
 
-def _table(n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _table(n: int) -> tuple[Floats, Classes]:
     rng = np.random.default_rng(0)
     y = rng.permutation(np.arange(n) % 3)
     return rng.normal(size=(n, 2)) + 4.0 * np.array([[0, 0], [1, 0], [0, 1]])[y], y
+
+
+def check_attack(attack: Attack, *, image_shape: tuple[int, int, int] | None = None) -> None:
+    """Check that an attack keeps the contract of :class:`genlabel.attacks.Attack`.
+
+    The attack runs against small models. The checks cover the ball and the bounds, misclassified points, repetition by
+    the seed, global random streams, pickling, kinds of arrays and precision, models that give NaN, and invalid input.
+
+    Parameters
+    ----------
+    attack : Attack
+        Attack that is strong enough to move a point of a small model across its boundary.
+    image_shape : (c, h, w) or None
+        Shape of an image, for an attack on images.
+
+    Examples
+    --------
+    >>> from genlabel.attacks import FGSM
+    >>> check_attack(FGSM(0.3))
+    """
+    assert isinstance(attack, Attack), f"{attack!r} is not an Attack"
+    d = 3 if image_shape is None else prod(image_shape)
+    low, high = (-1.5, 2.0) if image_shape is None else (0.0, 1.0)
+    rng = np.random.default_rng(0)
+    layer = torch.nn.Linear(d, 5, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(rng.normal(size=(5, d))))
+        layer.bias.copy_(-layer.weight.sum(1) * (low + high) / 2)
+    network = layer if image_shape is None else torch.nn.Sequential(torch.nn.Flatten(), layer)
+    model = AttackedNetwork(network, image_shape)
+    X = rng.uniform(low, high, size=(30, d)).reshape(30, *(image_shape or (d,)))
+    y = model.log_proba(model.to_points(X)).argmax(-1).numpy()
+    y[::4] = (y[::4] + 1) % 5
+
+    torch_state, numpy_state = torch.random.get_rng_state(), pickle.dumps(np.random.get_state())  # noqa: NPY002
+    moved = attack(model, X, y, seed=7)
+    assert torch.equal(torch.random.get_rng_state(), torch_state), "the attack draws from torch's global stream"
+    assert pickle.dumps(np.random.get_state()) == numpy_state, "the attack draws from NumPy's global stream"  # noqa: NPY002
+    assert moved.shape == X.shape, f"the result has shape {moved.shape}, not {X.shape}"
+    step = (moved - X).reshape(30, d)
+    length = np.linalg.norm(step, ord=2 if attack.norm == "l2" else np.inf, axis=1)
+    assert (length <= attack.eps * (1 + 1e-6) + 1e-6).all(), "points leave the ball"
+    correct, robust = (
+        ~model.misclassifies(model.to_points(points), torch.from_numpy(y)).numpy() for points in (X, moved)
+    )
+    assert (robust <= correct).all(), "a misclassified point is classified correctly after the attack"
+    assert robust.sum() < correct.sum(), "the attack finds no misclassified point; check a stronger one"
+
+    again = pickle.loads(pickle.dumps(attack))  # our own bytes  # nosec B301
+    assert again == attack, "a pickled copy differs"
+    assert hash(again) == hash(attack), "a pickled copy has another hash"
+    np.testing.assert_array_equal(again(model, X, y, seed=np.random.default_rng(7)), moved, "a seed repeats nothing")
+    tensor = attack(model, torch.from_numpy(X), torch.from_numpy(y), seed=7)
+    np.testing.assert_array_equal(tensor.numpy(), moved, "tensors give other points than arrays")
+    assert tensor.dtype == torch.float64
+    assert not tensor.requires_grad
+
+    with torch.no_grad():
+        layer.bias.fill_(torch.nan)
+    np.testing.assert_array_equal(attack(model, X, y, seed=0), X, "points of a model that gives NaN are moved")
+    with torch.no_grad():
+        layer.bias.fill_(0.0)
+    for points, classes, message in (
+        (X[:0], y[:0], "accepts no points"),
+        (np.full_like(X[:2], np.nan), y[:2], "accepts NaN"),
+        (X[:2], y[:1], "accepts too few classes"),
+        (X[:2], [0, 5], "accepts an unknown class"),
+        (X[:2], ["a", "b"], "accepts labels for class indices"),
+    ):
+        with raises(message):
+            attack(model, points, classes)
