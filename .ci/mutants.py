@@ -40,7 +40,7 @@ SOURCE = "src/genlabel"
 PARTS: dict[str, tuple[str, str]] = {
     "posterior": (f"{SOURCE}/densities/posterior.py", "tests/densities/test_posterior.py"),
     "labeling": (
-        " ".join(f"{SOURCE}/labeling/{name}.py" for name in ("base", "generative", "linear", "online", "sampler")),
+        " ".join(f"{SOURCE}/labeling/{name}.py" for name in ("base", "generative", "sampler")),
         "tests/labeling/test_labelers.py tests/labeling/test_sampler.py tests/labeling/test_online.py",
     ),
     "densities": (
@@ -49,7 +49,7 @@ PARTS: dict[str, tuple[str, str]] = {
         "tests/fuzz/test_found.py",
     ),
     "mixing": (
-        " ".join(f"{SOURCE}/mixing/{name}.py" for name in ("base", "mixup", "cutmix", "intrusion", "genmix/segments")),
+        " ".join(f"{SOURCE}/mixing/{name}.py" for name in ("base", "mixup", "intrusion", "finders")),
         "tests/mixing/test_mixup.py tests/mixing/test_cutmix.py tests/contracts/test_mixer_contract.py "
         "tests/mixing/test_law.py tests/mixing/test_intrusion.py "
         "tests/mixing/test_genmix.py tests/mixing/test_segments.py",

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from timing import seconds
 
-from genlabel import GaussianDensity, GenMix, KernelDensity
+from genlabel import DensityWarning, GaussianDensity, GenMix, KernelDensity
 from genlabel.densities import DiscriminantDensity, MixtureDensity
-from genlabel.mixing import GenMixWarning
-from genlabel.mixing.genmix.sampler import sample_surfaces
-from genlabel.mixing.genmix.segments import SegmentFinder
+from genlabel.mixing.finders import SegmentFinder
+from genlabel.mixing.genmix import sample_surfaces
 
 CASES: list[tuple[str, Any, int, int, int, int]] = [
     ("Gaussians, closed form", GaussianDensity(), 10, 20, 5000, 10_000),
@@ -41,7 +40,7 @@ def measure(density: Any, X: np.ndarray, y: np.ndarray, count: int) -> dict[str,
     """Seconds (median of three, the fit included), the largest error, intruders, and pairs that have points."""
     genmix = GenMix(density, n_aug=count, output="soft", random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GenMixWarning)
+        warnings.simplefilter("ignore", DensityWarning)
         times = [seconds(lambda: genmix.fit_resample(X, y)) for _ in range(3)]
         points = genmix.fit_resample(X, y)[0][len(X) :]
     values, rows = genmix.density_.log_prob(points), np.arange(len(points))[:, None]
@@ -65,10 +64,10 @@ def against_roots(count: int = 10_000) -> dict[str, Any]:
     finder = SegmentFinder(density, X, y, tolerance=1e-9)
 
     def general() -> None:
-        sample_surfaces(finder, 10, count, lambda n, rng: np.full(n, 0.5), 1e-6, np.random.default_rng(0))
+        sample_surfaces(finder, 10, count, (0.5, 0.5), 1e-6, np.random.default_rng(0))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GenMixWarning)
+        warnings.simplefilter("ignore", DensityWarning)
         closed = GenMix(density, n_aug=count, prefit=True, random_state=0)
         fast, slow = seconds(lambda: closed.fit_resample(X, y)), seconds(general)
     return {"closed form": fast, "roots on segments": slow, "ratio": slow / fast}

@@ -353,7 +353,7 @@ DEAR = {"docs/diagnosis.md", "docs/images.md", "docs/estimators.md", "docs/inter
         if python_of(page) and page not in SAME
     ],
 )
-@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning", "ignore::genlabel.mixing.GenMixWarning")
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 @pytest.mark.usefixtures("their_own_advice")
 def test_the_python_of_a_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

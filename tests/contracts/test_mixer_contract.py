@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
 from genlabel.mixing.base import blend, check_within_batch, draw_to_device
 from genlabel.registry import MIXERS as REGISTRY
 from genlabel.testing import check_mixer
 
 
-class FirstPartner(LinearMixer):
+class FirstPartner(Mixer):
     """A mixer whose partners are no permutation: every row is paired with the first."""
 
     def draw(self, n: int, rng: object = None) -> MixParams:
@@ -54,7 +54,7 @@ def test_mixer_contract(mixer: Mixer, shape: tuple[int, ...]) -> None:
     check_mixer(mixer, shape)
 
 
-class LossyMixer(LinearMixer):
+class LossyMixer(Mixer):
     """A mixer that ignores its generator."""
 
     def draw(self, n: int, rng: object = None) -> MixParams:

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from genlabel import GaussianDensity, GenLabelSampler, GenMix, SoftLabelClassifier
 
-pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning", "ignore::genlabel.mixing.GenMixWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 MODELS: list[Any] = [
     LogisticRegression(max_iter=2000),

@@ -9,7 +9,8 @@ import pytest
 from sklearn.base import clone
 
 from genlabel import GaussianDensity, GenLabel, KernelDensity, LinearLabel
-from genlabel.labeling import LogisticLabel, WeightedLabel
+from genlabel.labeling import LogisticLabel
+from genlabel.labeling.base import WeightedLabel
 from genlabel.mixing import Mixup, intrudes
 from genlabel.mixing.base import BatchInfo
 

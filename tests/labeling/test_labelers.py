@@ -22,7 +22,8 @@ from genlabel.densities import (
 )
 from genlabel.densities.gaussian import MIN_PAIR_FEATURES
 from genlabel.densities.posterior import log_posterior
-from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel, WeightedLabel
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel
+from genlabel.labeling.base import WeightedLabel
 from genlabel.mixing import MixParams, Mixup
 from genlabel.mixing.base import BatchInfo
 

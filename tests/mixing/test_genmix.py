@@ -13,7 +13,7 @@ from scipy.stats import binomtest, gaussian_kde, multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 
-from genlabel import GaussianDensity, GenMix, KernelDensity, StackedDensity
+from genlabel import DensityWarning, GaussianDensity, GenMix, KernelDensity, StackedDensity
 from genlabel.densities import (
     DiscriminantDensity,
     FlowDensity,
@@ -23,10 +23,8 @@ from genlabel.densities import (
     fixed_gaussians,
 )
 from genlabel.densities.covariance import Gaussians
-from genlabel.mixing import GenMixWarning
-from genlabel.mixing.genmix.finders import QuadricFinder, roots_on_segment
-from genlabel.mixing.genmix.sampler import share_out
-from genlabel.mixing.genmix.segments import bracketed_roots
+from genlabel.mixing.finders import QuadricFinder, bracketed_roots, roots_on_segment
+from genlabel.mixing.genmix import share_out
 
 
 def blobs(n: int, k: int, d: int, seed: int = 0, spread: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +131,7 @@ def test_a_class_between_two_others_leaves_them_no_point_and_others_have_more() 
     y = np.repeat(["left", "middle", "right"], 50)
     for density in (GaussianDensity(), KernelDensity()):
         genmix = GenMix(density, n_aug=100, random_state=0)
-        with pytest.warns(GenMixWarning, match="between 'left' and 'right': a third class") as heard:
+        with pytest.warns(DensityWarning, match="between 'left' and 'right': a third class") as heard:
             points, _ = genmix.fit_resample(X, y)
         assert len(heard) == 1
         assert len(points) == 250
@@ -201,7 +199,7 @@ def test_more_pairs_than_points_share_them_out() -> None:
     X, y = blobs(240, 12, 2)
     genmix = GenMix(GaussianDensity(), n_aug=20, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GenMixWarning)
+        warnings.simplefilter("ignore", DensityWarning)
         assert len(genmix.fit_resample(X, y)[0]) == 260
     shares = share_out(20, 66, np.random.default_rng(0))
     assert (shares.sum(), shares.max(), shares.min()) == (20, 1, 0)

@@ -11,7 +11,7 @@ from genlabel.attacks import PGD, train_robust
 from genlabel.attacks.models import AttackedNetwork
 from genlabel.attacks.training import AttackedBatches
 from genlabel.mixing import HiddenGenMix, Sampler
-from genlabel.mixing.genmix.hidden import invert_features
+from genlabel.mixing.hidden import invert_features
 from genlabel.training import Adam, train_network
 from genlabel.training.networks import MLP
 
@@ -81,7 +81,7 @@ def test_an_invertible_map_is_inverted() -> None:
     network = MLP(3, 2, hidden=(24,), seed=1, dtype=torch.float64)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(10, 3)))
     z = network.encode(x, 1).detach().numpy()
-    found, misfit = invert_features(network, 1, z, torch.zeros_like(x), steps=2000, learning_rate=0.02)
+    found, misfit = invert_features(network, 1, z, torch.zeros_like(x), None, steps=2000, learning_rate=0.02)
     assert misfit.max() < 0.02
     np.testing.assert_allclose(found, x, atol=0.1)
 

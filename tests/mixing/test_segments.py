@@ -10,9 +10,14 @@ from scipy.stats import chisquare
 from torch.distributions import MultivariateNormal
 
 from genlabel.densities import FixedDensity
-from genlabel.mixing.genmix import segments
-from genlabel.mixing.genmix.finders import draw_rows
-from genlabel.mixing.genmix.segments import INNER_NODES, Brackets, SegmentFinder
+from genlabel.mixing.finders import (
+    INNER_NODES,
+    Brackets,
+    SegmentFinder,
+    bracketed_roots,
+    draw_rows,
+    next_fraction,
+)
 
 NARROW, WIDE = 0.5, 3.0
 
@@ -83,7 +88,7 @@ def test_between_two_ends_of_one_side_the_first_change_of_sign_is_bracketed(shar
     search = finder([[0, 0], [1, 1]], [0, 1], round_classes())
     ends = lines(start, end, height)
     assert not ends.crossed.any()
-    found = search._inside(ends, np.repeat(PAIR, 3, 0), height)
+    found = search.brackets_inside(ends, np.repeat(PAIR, 3, 0), height)
     np.testing.assert_array_equal(found.origin, ends.origin)
     np.testing.assert_array_equal(found.direction, ends.direction)
     places = np.linspace(0.0, 1.0, INNER_NODES + 2)
@@ -99,7 +104,7 @@ def test_where_a_segment_passes_by_the_gradient_at_its_nearest_place_leads_to_th
     height = np.array([0.3, 0.3, 0.3])
     start, end = [[-4.0, 2.0], [-1.0, 2.5], [-4.0, -3.0]], [[4.0, 2.0], [1.0, 2.5], [4.0, -3.0]]
     search = finder([[0, 0], [1, 1]], [0, 1], round_classes())
-    found = search._inside(lines(start, end, height), np.repeat(PAIR, 3, 0), height)
+    found = search.brackets_inside(lines(start, end, height), np.repeat(PAIR, 3, 0), height)
     nearest = np.array([[0.0, 2.0], [0.0, 2.5], [0.0, -3.0]])
     np.testing.assert_allclose(found.origin, nearest, atol=1e-12)
     value, slope = difference(nearest, 0.3), -nearest[:, 1] * (NARROW**-2 - WIDE**-2)
@@ -118,7 +123,7 @@ def test_where_a_segment_passes_by_the_gradient_at_its_nearest_place_leads_to_th
 def test_a_gentle_slope_leads_as_far_as_a_steep_one() -> None:
     origin = np.array([[0.0, 0.2], [0.1, 0.0]])
     search = finder([[0, 0], [1, 1]], [0, 1], round_classes())
-    found = search._along_gradient(origin, np.full(2, 9.0), np.repeat(PAIR, 2, 0), np.full(2, 3.0))
+    found = search.brackets_along_gradient(origin, np.full(2, 9.0), np.repeat(PAIR, 2, 0), np.full(2, 3.0))
     value, slope = difference(origin, 3.0), -origin * (NARROW**-2 - WIDE**-2)
     assert (np.linalg.norm(slope, axis=1) < 1.0).all()
     np.testing.assert_allclose(found.direction, -2 * value[:, None] * slope / (slope**2).sum(1, keepdims=True))
@@ -127,7 +132,7 @@ def test_a_gentle_slope_leads_as_far_as_a_steep_one() -> None:
 def test_where_the_density_is_flat_there_is_no_gradient_to_follow() -> None:
     equal = [Counted([0.0, 0.0], 1.0), Counted([0.0, 0.0], 1.0)]
     search = finder([[0, 0], [1, 1]], [0, 1], equal)
-    found = search._along_gradient(np.ones((1, 2)), np.ones(1), PAIR, np.array([2.0]))
+    found = search.brackets_along_gradient(np.ones((1, 2)), np.ones(1), PAIR, np.array([2.0]))
     assert found.direction.tolist() == [[0.0, 0.0]]
     assert (found.at_low.tolist(), found.at_high.tolist()) == ([-2.0], [-2.0])
 
@@ -137,7 +142,7 @@ def test_no_gradient_is_followed_where_a_third_class_is_the_most_likely() -> Non
     search = finder([[0, 0], [1, 1], [2, 2]], [0, 1, 2], [*round_classes(), third])
     height = np.zeros(2)
     ends = lines([[-4.0, 2.0], [-4.0, -2.0]], [[4.0, 2.0], [4.0, -2.0]], height)
-    found = search._inside(ends, np.repeat(PAIR, 2, 0), height)
+    found = search.brackets_inside(ends, np.repeat(PAIR, 2, 0), height)
     assert found.crossed.tolist() == [False, True]
     np.testing.assert_array_equal(found.origin[0], ends.origin[0])
 
@@ -153,12 +158,12 @@ def test_lines_whose_root_would_lie_in_a_third_class_are_left() -> None:
     guess = share[:, None] * brackets.direction
     assert (search.density.log_prob(guess).argmax(1) == 2).tolist()[:2] == [True, False]
     pair, height = np.repeat(PAIR, 3, 0), np.zeros(3)
-    assert search._promising(brackets, pair, height).tolist() == [1]
+    assert search.promising(brackets, pair, height).tolist() == [1]
     none = brackets._replace(at_low=np.ones(3), at_high=np.ones(3))
-    assert search._promising(none, pair, height).tolist() == []
+    assert search.promising(none, pair, height).tolist() == []
     Counted.asked = 0
     two = finder([[0, 0], [1, 1]], [0, 1], round_classes())
-    assert two._promising(brackets, pair, height).tolist() == [0, 1]
+    assert two.promising(brackets, pair, height).tolist() == [0, 1]
     assert Counted.asked == 0  # of two classes there is no third to ask for
 
 
@@ -170,7 +175,7 @@ def test_the_root_is_guessed_where_it_were_if_the_surface_were_flat(at_low: floa
     for place, expected in ((guess, []), (guess + 0.1, [0]), (guess - 0.1, [0])):
         third = Counted([place, 0.0], 0.005)
         search = finder([[0, 0], [1, 1], [2, 2]], [0, 1, 2], [*round_classes(), third])
-        assert search._promising(Brackets(*parts), PAIR, np.zeros(1)).tolist() == expected
+        assert search.promising(Brackets(*parts), PAIR, np.zeros(1)).tolist() == expected
 
 
 def test_small_differences_of_one_sign_are_no_change() -> None:
@@ -179,14 +184,14 @@ def test_small_differences_of_one_sign_are_no_change() -> None:
     values = difference(ends.origin + np.linspace(0, 1, INNER_NODES + 2)[:, None] * ends.direction)
     assert (values[:4] < 0).tolist() == [True, True, True, False]
     assert values[0] * values[1] < 1.0
-    found = search._inside(ends, PAIR, np.zeros(1))
+    found = search.brackets_inside(ends, PAIR, np.zeros(1))
     assert (found.low[0], found.high[0]) == (0.25, 0.375)
 
 
 def test_only_segments_whose_ends_lie_on_one_side_are_looked_into() -> None:
     X = [[-4.0, 0.0], [4.0, 0.0], [0.0, 0.2]]
     search = finder(X, [0, 1, 1], round_classes())
-    found = search._brackets(np.array([[0, 1], [0, 2]]), np.repeat(PAIR, 2, 0), np.zeros(2))
+    found = search.brackets_between(np.array([[0, 1], [0, 2]]), np.repeat(PAIR, 2, 0), np.zeros(2))
     assert found.crossed.all()
     assert found.low.tolist() == [0.25, 0.0]
     assert found.high.tolist() == [0.375, 1.0]
@@ -219,7 +224,7 @@ def test_interpolation_is_exact_for_inverse_quadratics_and_left_where_it_is_not_
     inside = (xi > 0) & (xi < 1)
     with np.errstate(invalid="ignore"):
         safe = inside & (1 - np.sqrt(1 - xi) < phi) & (phi < np.sqrt(xi))
-    t = segments._next_fraction(a, b, c, fa, fb, fc)
+    t = next_fraction(a, b, c, fa, fb, fc)
     exact = (0.3 - a) / (b - a)
     proper = safe & (exact > 0) & (exact < 1)
     assert proper.sum() > 100
@@ -239,14 +244,12 @@ def test_no_more_is_asked_of_functions_whose_root_is_known() -> None:
 
     low, high = np.zeros(3), np.ones(3)
     ends = function(low, np.arange(3)), function(high, np.arange(3))
-    found = segments.bracketed_roots(function, low, high, *ends, lambda value, which: np.abs(value) < 1e-14)
+    found = bracketed_roots(function, low, high, *ends, lambda value, which: np.abs(value) < 1e-14)
     np.testing.assert_allclose(found, [0.0, 1.0, 0.3], atol=1e-14)
     assert [part.tolist() for part in calls[2:]] == [[2]] * len(calls[2:])
     assert len(calls) - 2 <= 3
     assert places[2].tolist() == [0.5]
     assert (
-        segments.bracketed_roots(
-            function, low[:0], high[:0], *(end[:0] for end in ends), lambda value, which: value > 0
-        ).size
+        bracketed_roots(function, low[:0], high[:0], *(end[:0] for end in ends), lambda value, which: value > 0).size
         == 0
     )

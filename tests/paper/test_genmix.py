@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from genlabel import DensityWarning
 from genlabel.data.datasets import make_four_gaussians
 from genlabel.evaluation.records import open_store, run_trials
-from genlabel.mixing import GenMixWarning
 from genlabel.training.batching import batches_per_epoch
 from genlabel_paper.experiments import densities, figure14, figure15, figure16, table15
 from genlabel_paper.runs import genmix, genmix_hidden, genmix_methods
@@ -180,7 +180,7 @@ def test_no_point_is_added_between_classes_1_and_2_of_the_four_gaussians(drawn: 
     from genlabel.mixing import GenMix
 
     sampler = GenMix(make_density("gaussian"), n_aug=60, output="soft", random_state=0)
-    with pytest.warns(GenMixWarning, match="between 1 and 2"):
+    with pytest.warns(DensityWarning, match="between 1 and 2"):
         sampler.fit_resample(X, y)
     assert (1, 2) not in set(map(tuple, np.sort(sampler.pair_, axis=1).tolist()))
     assert len(np.unique(np.sort(sampler.pair_, axis=1), axis=0)) > 2
@@ -237,7 +237,7 @@ def test_every_density_of_the_repair_table_has_a_classifier() -> None:
     assert len({fingerprint_cell(Cell("densities", "circle", row, 0, 0)) for row in densities.ROWS}) == len(known)
 
 
-@pytest.mark.filterwarnings("ignore::genlabel.mixing.GenMixWarning")
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 def test_images_between_classes_are_on_record_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HIDDEN_DATASETS, "digits", HIDDEN_DATASETS["digits"]._replace(images=600, epochs=2))
     for name, value in (("INVERSION_STEPS", 5), ("ATTACKED_IMAGES", 20), ("POINTS_PER_PAIR", 1)):

@@ -11,7 +11,7 @@ import torch
 from genlabel._progress import LambdaCallback
 from genlabel.densities import GaussianDensity, KernelDensity
 from genlabel.labeling import GenLabel, LinearLabel
-from genlabel.mixing import LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup, intrudes
+from genlabel.mixing import ManifoldMixup, Mixer, MixParams, Mixup, intrudes
 from genlabel.training import SGD, Adam
 from genlabel.training.batching import BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch
 from genlabel.training.fleet import weight_rng
@@ -31,7 +31,7 @@ def task(n: int = 100, seed: int = 0, mixer: Mixer | None = None, **more: object
     return TrainingTask(X, y, 3, labelers, mixer, seed=[seed, 1], **more)
 
 
-class Neighbour(LinearMixer):
+class Neighbour(Mixer):
     """A mixer whose partners are no permutation: every row meets the first."""
 
     max_depth = 1

@@ -11,8 +11,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from genlabel._arrays import one_hot, to_device
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
-from genlabel.labeling import GenLabel, Labeler, LinearLabel, WeightedLabel
-from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup
+from genlabel.labeling import GenLabel, Labeler, LinearLabel
+from genlabel.labeling.base import WeightedLabel
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
 from genlabel.mixing.base import BatchInfo, blend
 from genlabel.training import SGD, train_network
 from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask
@@ -237,7 +238,7 @@ def test_the_network_trains_in_training_mode_and_comes_back_in_its_own() -> None
         assert network.training == mode
     assert seen == [True] * 4
 
-    class Broken(LinearMixer):
+    class Broken(Mixer):
         def draw(self, n: int, rng: object = None) -> MixParams:
             raise RuntimeError("no draw")
 

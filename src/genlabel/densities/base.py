@@ -26,7 +26,7 @@ MAX_CHUNK_VALUES = 1 << 18
 
 
 class DensityWarning(UserWarning):
-    """Warning that a class has a simpler density than requested; the message names the class and the replacement."""
+    """Warning that a density cannot do what was requested; the message names the classes and what is done instead."""
 
 
 class Manifolds(Protocol):

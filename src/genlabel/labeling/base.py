@@ -1,8 +1,9 @@
-"""Base class of labelers: labels before mixing in, rows on the simplex out."""
+"""Base class of labelers, and labels from the parents alone: linear (mixup), logistic, and weighted sums."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self, final
 
 import numpy as np
@@ -12,9 +13,10 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from genlabel._arrays import as_numpy, as_tensor, like, one_hot, to_device
-from genlabel._validation import read_classes
+from genlabel._validation import check_positive, read_classes
 from genlabel.mixing import MixParams
-from genlabel.mixing.base import BatchInfo
+from genlabel.mixing.base import BatchInfo, blend
+from genlabel.registry import LABELERS
 
 
 class Labeler(BaseEstimator, ABC):
@@ -27,7 +29,6 @@ class Labeler(BaseEstimator, ABC):
     A labeler that learns while a network trains defines `update_source` and :meth:`observe`; it then labels the
     penultimate features of a batch instead of its points. Its `state` is a module.
 
-    >>> from genlabel.mixing.base import blend
     >>> class Sharp(Labeler):  # mixup's label, sharpened
     ...     def _label(self, x_mix, targets, draw, info):
     ...         return torch.softmax(9.0 * blend(targets, draw), dim=1)
@@ -81,24 +82,14 @@ class Labeler(BaseEstimator, ABC):
     def label(self, x_mix: Any, y: Any, draw: MixParams, info: BatchInfo | None = None) -> Any:
         """Return the soft labels of the mixed points, (n, k); a tensor if `x_mix` is one, else an array.
 
-        Parameters
-        ----------
-        x_mix : array or tensor (n, ...)
-            Mixed points, or their features for a labeler that learns.
-        y : array (n,) or (n, k)
-            Labels of the batch before mixing.
-        draw : MixParams
-            Draw that mixed the batch.
-        info : BatchInfo, optional
-            Mask of clean rows and rows of the training set, if known.
+        `x_mix` (n, ...) are the mixed points, or their features for a labeler that learns, `y` (n,) or (n, k) the
+        labels of the batch before mixing, `draw` how it was mixed, and `info` its clean rows and rows of the training
+        set, if known.
         """
-        x = as_tensor(x_mix)
+        x, n = as_tensor(x_mix), len(draw.partner)
         shapes = [tuple(values.shape if isinstance(values, Tensor) else np.shape(values)) for values in (x, y)]
-        if any(shape[:1] != (len(draw.partner),) for shape in shapes):
-            raise ValueError(
-                f"x_mix has shape {shapes[0]}, y {shapes[1]}, but the draw pairs {len(draw.partner)} rows; pass one "
-                "batch"
-            )
+        if any(shape[:1] != (n,) for shape in shapes):
+            raise ValueError(f"x_mix has shape {shapes[0]}, y {shapes[1]}, but the draw pairs {n} rows; pass one batch")
         with torch.no_grad():
             targets, batch = self._targets(y, x), info or BatchInfo()
             labels = self._label(x, targets, draw, batch)
@@ -136,6 +127,80 @@ class Labeler(BaseEstimator, ABC):
         return one_hot(column.to(x.device), len(columns), _label_dtype(x.dtype))
 
 
+@final
+@LABELERS.register("linear")
+class LinearLabel(Labeler):
+    """Mixup's label, y_mix = lam y_i + (1 - lam) y_j (arXiv Alg. 1, line 4, and Eq. (3)).
+
+    >>> LinearLabel().label([[0.0], [0.0]], ["a", "b"], MixParams(np.array([1, 0]), np.array([0.25, 1.0])))
+    array([[0.25, 0.75],
+           [0.  , 1.  ]])
+    """
+
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+        return blend(targets, draw)
+
+
+@final
+@LABELERS.register("logistic")
+class LogisticLabel(Labeler):
+    r"""Logistic curve in lam: y = rho y_i + (1 - rho) y_j with rho = 1 / (1 + exp(-2 (lam - 1/2) / sigma^2)).
+
+    arXiv Section 3.2. NOTE[PAPER]: Proposition 1 gives GenLabel's label of two Gaussians of width s without
+    the factor 2, so that `sigma` here is sqrt(2) s.
+
+    Parameters
+    ----------
+    sigma : float
+        Width of the curve, above 0; a small one labels with the nearer parent, a large one weights both equally.
+
+    Examples
+    --------
+    >>> draw = MixParams(np.array([1, 0]), np.array([0.5, 0.75]))
+    >>> LogisticLabel(sigma=0.5).label([[0.0], [0.0]], ["a", "b"], draw).round(3)
+    array([[0.5  , 0.5  ],
+           [0.119, 0.881]])
+    """
+
+    def __init__(self, sigma: float = 0.5) -> None:
+        self.sigma = sigma
+
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+        sigma = check_positive("sigma", self.sigma, "it is the width of the logistic curve")
+        rho = torch.sigmoid(torch.as_tensor(2.0 * (draw.lam - 0.5) / sigma**2))
+        return blend(targets, draw._replace(lam=rho))
+
+
+@final
+class WeightedLabel(Labeler):
+    """Weighted sum of several labelers' labels, such as gamma y_gen + (1 - gamma) y_mix.
+
+    Parameters
+    ----------
+    labelers : sequence of Labeler
+        Fitted labelers, none of which learns while a network trains.
+    shares : sequence of float
+        Weight of each.
+    """
+
+    def __init__(self, labelers: Sequence[Labeler], shares: Sequence[float]) -> None:
+        self.labelers = labelers
+        self.shares = shares
+
+    @property
+    def needs_inputs(self) -> bool:
+        """True if any of the labelers needs inputs."""
+        return any(labeler.needs_inputs for labeler in self.labelers)
+
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+        for labeler in self.labelers:
+            if labeler.update_source is not None:
+                raise ValueError(f"{labeler!r} learns while a network trains and cannot be summed; use it alone")
+        labels = torch.stack([labeler.label(x_mix, targets, draw, info) for labeler in self.labelers], -1)
+        result: Tensor = labels @ to_device(np.asarray(self.shares), labels, labels.dtype)
+        return result
+
+
 def observe_and_label(
     labeler: Labeler,
     observed: Tensor,
@@ -148,14 +213,6 @@ def observe_and_label(
     """Update a labeler with the features `observed`, then return the labels of the mixed `features`.
 
     Everything that a step does with a labeler that learns (arXiv Alg. 3), in one function that can be compiled.
-
-    >>> from genlabel.densities import OnlineGaussianDensity
-    >>> from genlabel.labeling import OnlineGenLabel
-    >>> from genlabel.mixing.base import identity_params
-    >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
-    >>> labeler, mixed = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0), x.mean(0).expand(4, 1)
-    >>> observe_and_label(labeler, x, y, mixed, y, identity_params(4))[0].tolist()  # halfway between the classes
-    [0.5, 0.5]
     """
     with torch.no_grad():
         labeler.observe(observed.to(_label_dtype(observed.dtype)), observed_targets, draw)

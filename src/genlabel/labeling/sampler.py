@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from genlabel._arrays import Standardization
 from genlabel.densities.candidates import named_density
 from genlabel.labeling.generative import GenLabel
-from genlabel.mixing import Mixup, Sampler, Synthetic
+from genlabel.mixing import Mixup, Sampler
 from genlabel.mixing.base import BatchInfo
-from genlabel.mixing.sampler import resolve_n_aug
+from genlabel.mixing.sampler import Synthetic, resolve_n_aug
 from genlabel.registry import SAMPLERS
 
 

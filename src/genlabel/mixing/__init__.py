@@ -1,24 +1,10 @@
 """Mixing of points: mixers (one random draw, then a deterministic mix), samplers, and the intrusion test."""
 
-from genlabel.mixing.base import LinearMixer, Mixer, MixParams
-from genlabel.mixing.cutmix import CutMix
-from genlabel.mixing.genmix.hidden import HiddenGenMix
-from genlabel.mixing.genmix.sampler import GenMix, GenMixWarning
+from genlabel.mixing.base import Mixer, MixParams
+from genlabel.mixing.genmix import GenMix
+from genlabel.mixing.hidden import HiddenGenMix
 from genlabel.mixing.intrusion import intrudes
-from genlabel.mixing.mixup import ManifoldMixup, Mixup
-from genlabel.mixing.sampler import Sampler, Synthetic
+from genlabel.mixing.mixup import CutMix, ManifoldMixup, Mixup
+from genlabel.mixing.sampler import Sampler
 
-__all__ = [
-    "CutMix",
-    "GenMix",
-    "GenMixWarning",
-    "HiddenGenMix",
-    "LinearMixer",
-    "ManifoldMixup",
-    "MixParams",
-    "Mixer",
-    "Mixup",
-    "Sampler",
-    "Synthetic",
-    "intrudes",
-]
+__all__ = ["CutMix", "GenMix", "HiddenGenMix", "ManifoldMixup", "MixParams", "Mixer", "Mixup", "Sampler", "intrudes"]

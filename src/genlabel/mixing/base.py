@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -77,30 +77,31 @@ class BatchInfo(NamedTuple):
 class Mixer(BaseEstimator, ABC):
     """Base class of mixers: `draw` pairs the rows of a batch, `mix` combines each row with its partner.
 
-    >>> class KeepHeavier(Mixer):  # no blend: the parent with the larger weight
-    ...     def draw(self, n, rng=None):
-    ...         return MixParams(np.roll(np.arange(n), 1), np.random.default_rng(rng).random(n))
-    ...     def mix(self, X, draw):
-    ...         return np.where(draw.lam[:, None] >= 0.5, X, X[draw.partner])
-    >>> draw = KeepHeavier().draw(3, rng=0)
-    >>> draw.lam.round(2).tolist(), KeepHeavier().mix(np.array([[0.0], [2.0], [6.0]]), draw).tolist()
-    ([0.64, 0.27, 0.04], [[0.0], [0.0], [2.0]])
-    """
+    A subclass that blends linearly defines `draw` only.
 
-    linear: ClassVar[bool] = False
-    """True for a subclass of :class:`LinearMixer`, whose `mix` is the linear blend."""
+    >>> class Halfway(Mixer):
+    ...     def draw(self, n, rng=None):
+    ...         return MixParams(np.roll(np.arange(n), 1), np.full(n, 0.5))
+    >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
+    [[3.0], [1.0], [4.0]]
+    """
 
     @abstractmethod
     def draw(self, n: int, rng: Any = None) -> MixParams:
         """Draw partners, weights and depth for a batch of `n` rows; `rng` is a numpy generator or a seed."""
 
-    @abstractmethod
     def mix(self, X: Any, draw: MixParams) -> Any:
-        """Mix each row of `X` (n, ...), numpy or torch, with its partner's row.
+        """Mix each row of `X` (n, ...), numpy or torch, with its partner's row: lam x_i + (1 - lam) x_j.
 
-        Rows are independent, so that many batches may be mixed in one call. A row whose partner is itself with lam 1
-        (and an empty box) is returned unchanged.
+        arXiv Alg. 1, line 4. A subclass may combine them otherwise: rows are independent, so that many batches may be
+        mixed in one call, and a row whose partner is itself with lam 1 (and an empty box) is returned unchanged.
         """
+        return blend(X, draw)
+
+    @property
+    def linear(self) -> bool:
+        """True if `mix` is the linear blend of the base class."""
+        return type(self).mix is Mixer.mix
 
     @property
     def max_depth(self) -> int:
@@ -113,32 +114,8 @@ class Mixer(BaseEstimator, ABC):
         return False
 
 
-class LinearMixer(Mixer, ABC):
-    """Base class of mixers that blend linearly; a subclass defines `draw` only.
-
-    >>> class Halfway(LinearMixer):
-    ...     def draw(self, n, rng=None):
-    ...         return MixParams(np.roll(np.arange(n), 1), np.full(n, 0.5))
-    >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
-    [[3.0], [1.0], [4.0]]
-    """
-
-    linear: ClassVar[bool] = True
-
-    @final
-    def mix(self, X: Any, draw: MixParams) -> Any:
-        """Return lam x_i + (1 - lam) x_j for the drawn pairs (arXiv Alg. 1, line 4); numpy or torch."""
-        return blend(X, draw)
-
-
 def check_within_batch(mixer: Mixer) -> None:
-    """Raise if a mixer pairs rows across batches, which a loop over single batches cannot do.
-
-    >>> from genlabel.mixing import Mixup
-    >>> check_within_batch(Mixup(pairs="set"))
-    Traceback (most recent call last):
-    ValueError: Mixup(pairs='set') pairs rows of different batches, ...
-    """
+    """Raise if a mixer pairs rows across batches, which a loop over single batches cannot do."""
     if mixer.pairs_across_batches:
         raise ValueError(
             f"{mixer!r} pairs rows of different batches, but this loop sees one batch at a time; use pairs='batch', "
@@ -163,11 +140,7 @@ def blend(values: Any, draw: MixParams) -> Any:
 
 
 def as_points(X: Any, draw: MixParams) -> Array:
-    """Return `X` as a floating tensor or a float64 array; raise unless it has as many rows as the draw.
-
-    >>> as_points([[1, 2]], identity_params(1))
-    array([[1., 2.]])
-    """
+    """Return `X` as a floating tensor or a float64 array; raise unless it has as many rows as the draw."""
     is_ready = type(X) is np.ndarray and X.dtype == np.float64
     points: Array = X if is_ready else as_tensor(X) if isinstance(X, Tensor) else as_tensor(X).numpy()
     expected, n = len(draw.partner), points.shape[0] if points.ndim else 0
@@ -177,14 +150,7 @@ def as_points(X: Any, draw: MixParams) -> Array:
 
 
 def mix_batch(mixer: Mixer | None, values: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
-    """Mix the rows of a batch (n, ...) except the clean ones; without a mixer, return the batch.
-
-    >>> from genlabel.mixing import Mixup
-    >>> draw = MixParams(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
-    >>> info = BatchInfo(clean=np.array([False, True]))
-    >>> mix_batch(Mixup(), torch.tensor([[0.0], [10.0]]), draw, info).tolist()
-    [[2.5], [10.0]]
-    """
+    """Mix the rows of a batch (n, ...) except the clean ones; without a mixer, return the batch."""
     if mixer is None:
         return values
     mixed: Tensor = mixer.mix(values, draw)
@@ -204,11 +170,7 @@ def identity_params(n: int, like: MixParams | None = None) -> MixParams:
 
 
 def draw_to_device(draw: MixParams, like: Tensor) -> MixParams:
-    """Return the draw as tensors on the device of `like`, without waiting for the copy; the depth stays an int.
-
-    >>> draw_to_device(identity_params(2), torch.zeros(1)).lam
-    tensor([1., 1.])
-    """
+    """Return the draw as tensors on the device of `like`, without waiting for the copy; the depth stays an int."""
     lam = to_device(draw.lam, like, torch.float64 if like.dtype == torch.float64 else torch.float32)
     box = None if draw.box is None else to_device(draw.box, like, torch.float32)
     return MixParams(to_device(draw.partner, like), lam, draw.depth, box)

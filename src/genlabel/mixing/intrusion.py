@@ -77,11 +77,7 @@ def intrudes(
 
 
 def distance_to_rivals(X: Any, y: Any) -> NDArray[np.float64]:
-    """Return the distance (n,) of each point to the closest point of another class.
-
-    >>> distance_to_rivals([[-1.0], [0.0], [3.0]], [0, 1, 0])
-    array([1., 1., 3.])
-    """
+    """Return the distance (n,) of each point to the closest point of another class; infinity if there is none."""
     points, labels = _as_floats(X), as_numpy(y)
     _check_points(points, labels)
     distance = np.full(len(points), np.inf)

@@ -31,12 +31,10 @@ MIN_WEIGHT = 1e-6
 
 
 class Synthetic(NamedTuple):
-    """Synthetic points with soft labels: what `Sampler._synthesize` returns. s points, d features, k classes."""
+    """Synthetic points (s, d) with soft labels (s, k): what `Sampler._synthesize` returns."""
 
     points: NDArray[np.float64]
-    """(s, d)"""
     labels: NDArray[np.float64]
-    """(s, k), rows on the simplex."""
     pair: NDArray[np.int64]
     """Indices of the two classes that each point lies between, (s, 2)."""
     lam: NDArray[np.float64]
@@ -60,7 +58,8 @@ class Synthetic(NamedTuple):
 class Sampler(BaseEstimator, ABC):
     """Base class of samplers that add points with soft labels, in imbalanced-learn's convention.
 
-    A subclass defines :meth:`_synthesize` and has the parameters `output` and `random_state`.
+    A subclass defines `_synthesize`, which returns points, soft labels, the pair of classes that each point lies
+    between, and the weight of the second one. It has the parameters `output` and `random_state`.
 
     Attributes
     ----------
@@ -86,7 +85,7 @@ class Sampler(BaseEstimator, ABC):
     ...         self.output, self.random_state = output, random_state
     ...     def _synthesize(self, X, index, rng):
     ...         point = (X[index == 0].mean(0) + X[index == 1].mean(0)) / 2
-    ...         return Synthetic(point[None], np.array([[0.5, 0.5]]), np.array([[0, 1]]), np.array([0.5]))
+    ...         return point[None], np.array([[0.5, 0.5]]), np.array([[0, 1]]), np.array([0.5])
     >>> X, y = Midpoint().fit_resample([[0.0], [2.0], [5.0], [7.0]], ["a", "a", "b", "b"])
     >>> X.ravel().tolist(), y[-2:].tolist()
     ([0.0, 2.0, 5.0, 7.0, 3.5], [[0.0, 1.0], [0.5, 0.5]])
@@ -113,8 +112,14 @@ class Sampler(BaseEstimator, ABC):
             check_classification_targets(target)
             check_magnitude(float(np.abs(points).max()))
             self.classes_, index = np.unique(target, return_inverse=True)
-            self._check_classes(np.bincount(index))
-            return self._append(X, y, index, self._synthesize(points, index, rng), rng)
+            name, counts = type(self).__name__, np.bincount(index)
+            if len(counts) < 2:
+                raise ValueError(f"{name} needs at least 2 classes; y has only class {self.classes_.tolist()[0]!r}")
+            if counts.min() < 2:
+                rare = self.classes_[counts < 2].tolist()
+                message = f"{name} needs at least 2 samples per class; of {rare} there is one each"
+                raise ValueError(f"{message}; drop those rows or merge them into another class")
+            return self._append(X, y, index, Synthetic(*self._synthesize(points, index, rng)), rng)
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: y is required."""
@@ -123,8 +128,10 @@ class Sampler(BaseEstimator, ABC):
         return tags
 
     @abstractmethod
-    def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
-        """Make points from the rows `X` (n, d) with class indices `index` (n,) into `classes_`."""
+    def _synthesize(
+        self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator
+    ) -> Synthetic | tuple[Any, ...]:
+        """Make points from the rows `X` (n, d) with class indices `index` (n,) into `classes_`; see `Synthetic`."""
 
     def _append(
         self, X: Any, y: Any, index: NDArray[np.int64], made: Synthetic, rng: np.random.Generator
@@ -141,38 +148,20 @@ class Sampler(BaseEstimator, ABC):
         points, _, self.pair_, self.lam_, self.parents_ = made.select(rows)
         if self.output == "weighted":
             self.sample_weight_ = np.concatenate([np.ones(n), made.labels[rows, columns]])
-        if self.output != "soft":
-            labels = self.classes_[columns]
-            joined: Any
-            if isinstance(y, pd.Series):
-                joined = pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
-            else:
-                given = np.asarray(y).ravel()
-                joined = np.concatenate([given, labels.astype(given.dtype)])
-            return _append_points(X, points), joined
-        target = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
-        is_series = isinstance(y, pd.Series)
-        return _append_points(X, points), pd.DataFrame(target, columns=self.classes_) if is_series else target
-
-    def _check_classes(self, counts: NDArray[np.int64]) -> None:
-        name = type(self).__name__
-        if len(counts) < 2:
-            raise ValueError(f"{name} needs at least 2 classes; y has only class {self.classes_.tolist()[0]!r}")
-        if counts.min() < 2:
-            rare = self.classes_[counts < 2].tolist()
-            raise ValueError(
-                f"{name} needs at least 2 samples per class; only one sample has class {rare[0]!r}"
-                + (f" (and {len(rare) - 1} more classes)" if len(rare) > 1 else "")
-                + "; drop those rows or merge them into another class"
-            )
+        labels, target = self.classes_[columns], np.asarray(y).ravel()
+        joined: Any
+        if self.output == "soft":
+            joined = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
+            joined = pd.DataFrame(joined, columns=self.classes_) if isinstance(y, pd.Series) else joined
+        elif isinstance(y, pd.Series):
+            joined = pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
+        else:
+            joined = np.concatenate([target, labels.astype(target.dtype)])
+        return _append_points(X, points), joined
 
 
 def resolve_n_aug(n_aug: Any, n: int) -> int:
-    """Return the number of points to add: `n_aug` is a fraction of the `n` rows (float) or a number (int).
-
-    >>> resolve_n_aug(0.5, 10), resolve_n_aug(3, 10)
-    (5, 3)
-    """
+    """Return the number of points to add: `n_aug` is a fraction of the `n` rows (float) or a number (int)."""
     if isinstance(n_aug, Integral):
         return check_count("n_aug", n_aug)
     fraction = check_positive("n_aug", n_aug, "a float is a fraction of the rows (1.0 doubles them), an int a number")

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import margins
-from genlabel.labeling import LinearLabel, WeightedLabel
+from genlabel.labeling import LinearLabel
+from genlabel.labeling.base import WeightedLabel
 from genlabel.metrics import MIN_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer
 from genlabel.training import SGD, train_network

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from genlabel._arrays import Standardization
 from genlabel._validation import check_positive, warn
-from genlabel.densities import ClassDensity
+from genlabel.densities import DensityWarning
 from genlabel.densities.candidates import named_density
-from genlabel.mixing.genmix.finders import Finder, ProjectionFinder, QuadricFinder, third_is_likelier
-from genlabel.mixing.genmix.segments import SegmentFinder
+from genlabel.mixing.finders import Finder, ProjectionFinder, QuadricFinder, SegmentFinder, third_is_likelier
 from genlabel.mixing.sampler import Sampler, Synthetic, resolve_n_aug
 from genlabel.registry import SAMPLERS
 
@@ -27,10 +26,6 @@ MAX_NAMED_PAIRS = 8
 """Pairs of classes named in a warning."""
 LAM_MARGIN = 1e-9
 """Distance of lam="uniform" from 0 and 1, where there is no surface."""
-
-
-class GenMixWarning(UserWarning):
-    """No point was found between some classes; the message names them and gives the likely reason."""
 
 
 @final
@@ -56,7 +51,7 @@ class GenMix(Sampler):
     n_aug : float or int
         Number of points: a fraction of the rows if it is a float (1.0 doubles the table), a number if it is an int.
         They are spread over all pairs as evenly as possible. Pairs without a point are named in a
-        :class:`GenMixWarning`; their share goes to the other pairs.
+        :class:`genlabel.DensityWarning`; their share goes to the other pairs.
     lam : float, (low, high) or "uniform"
         Wanted p_j / (p_i + p_j), above 0 and below 1; from a range, one is drawn per search. "uniform" is (0, 1).
     eps : float
@@ -116,11 +111,21 @@ class GenMix(Sampler):
 
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         eps = check_positive("eps", self.eps, "1e-6 is the usual choice")
-        low, high = self._lam_range()
+        lam_range = self._lam_range()
         count = resolve_n_aug(self.n_aug, len(X))
         self.scaler_ = Standardization.fit(X) if self.standardize else Standardization.identity(X)
         points = self.scaler_(X)
-        self.density_ = self._fitted_density(points, index)
+        density = named_density(self.density)
+        if not self.prefit:
+            density = clone(density).fit(points, self.classes_[index])
+        elif self.standardize:
+            raise ValueError("standardize=True and prefit=True exclude each other: the density has its own features")
+        else:
+            check_is_fitted(density, "classes_")
+            if not np.array_equal(density.classes_, self.classes_):
+                known, given = density.classes_.tolist(), self.classes_.tolist()
+                raise ValueError(f"y has the classes {given}, but the density was fitted to {known}")
+        self.density_ = density
         gaussians, manifolds = self.density_.gaussians(), self.density_.manifolds()
         finder: Finder
         if gaussians is not None:
@@ -129,23 +134,10 @@ class GenMix(Sampler):
             finder = ProjectionFinder(manifolds, points, index, tolerance=0.5 * eps)
         else:
             finder = SegmentFinder(self.density_, points, index, tolerance=1e-3 * eps)
-        made, missing = sample_surfaces(
-            finder, len(self.classes_), count, lambda n, rng: rng.uniform(low, high, n), eps, rng
-        )
-        self._warn_about(missing, len(made.points), count)
+        made, missing, smallest_error = sample_surfaces(finder, len(self.classes_), count, lam_range, eps, rng)
+        if len(missing):
+            self._warn_about(missing, smallest_error, len(made.points), count)
         return made._replace(points=self.scaler_.inverse(made.points))
-
-    def _fitted_density(self, points: NDArray[np.float64], index: NDArray[np.int64]) -> ClassDensity:
-        density = named_density(self.density)
-        if not self.prefit:
-            return clone(density).fit(points, self.classes_[index])
-        if self.standardize:
-            raise ValueError("standardize=True and prefit=True exclude each other: the density has its own features")
-        check_is_fitted(density, "classes_")
-        if not np.array_equal(density.classes_, self.classes_):
-            classes = density.classes_.tolist()
-            raise ValueError(f"y has the classes {self.classes_.tolist()}, but the density was fitted to {classes}")
-        return density
 
     def _lam_range(self) -> tuple[float, float]:
         is_uniform = isinstance(self.lam, str) and self.lam == "uniform"
@@ -159,32 +151,21 @@ class GenMix(Sampler):
             raise ValueError(f"lam={self.lam!r} is an empty range; give (low, high) with low <= high")
         return float(low), float(high)
 
-    def _warn_about(self, missing: Missing, made: int, count: int) -> None:
-        """Name the pairs of classes that were given up; raise if no point was found at all."""
-        if len(missing.pairs) == 0:
-            return
-        names = [f"{a!r} and {b!r}" for a, b in self.classes_[missing.pairs[:MAX_NAMED_PAIRS]].tolist()]
-        n_more = len(missing.pairs) - len(names)
+    def _warn_about(self, missing: NDArray[np.int64], smallest_error: float, made: int, count: int) -> None:
+        """Name the pairs of classes (q, 2) that were given up; raise if no point was found at all."""
+        names = [f"{a!r} and {b!r}" for a, b in self.classes_[missing[:MAX_NAMED_PAIRS]].tolist()]
+        n_more = len(missing) - len(names)
         between = ", ".join(names) + (f" and {n_more} more pairs" if n_more > 0 else "")
         reason = "a third class is more likely there, or their densities never have that ratio"
-        if missing.smallest_error < np.inf:
-            reason += f"; the nearest miss of lam={self.lam!r} was by {missing.smallest_error:.1g}, eps is {self.eps:g}"
+        if smallest_error < np.inf:
+            reason += f"; the nearest miss of lam={self.lam!r} was by {smallest_error:.1g}, eps is {self.eps:g}"
         if made == 0:
             raise ValueError(
                 f"GenMix found no point between {between}: {reason}; try another density, lam or a larger eps"
             )
         shortfall = f"; {made} of {count} points were made" if made < count else ""
         message = f"GenMix found no point between {between}: {reason}. Other pairs get more instead{shortfall}"
-        warn(("GenMix", between), message, GenMixWarning)
-
-
-class Missing(NamedTuple):
-    """Pairs of classes that were given up."""
-
-    pairs: NDArray[np.int64]
-    """(q, 2)"""
-    smallest_error: float
-    """Smallest distance to lambda among the points rejected for it; infinity if there was none."""
+        warn(("GenMix", between), message, DensityWarning)
 
 
 class _Quotas:
@@ -226,35 +207,27 @@ class _Quotas:
 
 
 def share_out(count: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Split a number into n parts as even as possible, (n,); the remainder goes to random parts.
-
-    >>> sorted(share_out(7, 3, np.random.default_rng(0)).tolist())
-    [2, 2, 3]
-    """
+    """Split a number into n parts as even as possible, (n,); the remainder goes to random parts."""
     if n == 0:
         return np.zeros(0, dtype=np.int64)
     return count // n + (rng.permutation(n) < count % n)
 
 
 def sample_surfaces(
-    finder: Finder,
-    k: int,
-    count: int,
-    draw_lam: Callable[[int, np.random.Generator], NDArray[np.float64]],
-    eps: float,
-    rng: np.random.Generator,
-) -> tuple[Synthetic, Missing]:
+    finder: Finder, k: int, count: int, lam_range: tuple[float, float], eps: float, rng: np.random.Generator
+) -> tuple[Synthetic, NDArray[np.int64], float]:
     """Find `count` points between k classes, spread over their pairs; fewer if every pair is given up.
 
     arXiv Alg. 4, with all pairs at once. NOTE[PAPER]: the paper's loop never ends for a pair without a point; here the
-    pair is given up.
+    pair is given up. The pairs (q, 2) for which this happened are returned too, and the smallest distance to lambda
+    among the rejected points (infinity if there was none).
     """
     pairs = np.stack(np.triu_indices(k, 1), 1)
     quotas = _Quotas(share_out(count, len(pairs), rng), finder.patience)
     parts: list[Synthetic] = []
     smallest_error = np.inf
     while len(which := quotas.next_searches()):
-        pair, lam = pairs[which], draw_lam(len(which), rng)
+        pair, lam = pairs[which], rng.uniform(*lam_range, len(which))
         points, log_prob = finder.find(pair, logit(lam), rng)
         rows = np.arange(len(pair))
         with np.errstate(invalid="ignore"):  # NaN where nothing was found, or both densities vanish
@@ -269,4 +242,4 @@ def sample_surfaces(
         quotas.give_up(rng)
     made = Synthetic.concatenate(parts)
     order = np.lexsort((made.pair[:, 1], made.pair[:, 0]))
-    return made.select(order), Missing(pairs[quotas.given_up], smallest_error)
+    return made.select(order), pairs[quotas.given_up], smallest_error

@@ -14,7 +14,7 @@ from genlabel._arrays import chunks
 from genlabel._runtime import eval_mode
 from genlabel._validation import check_count, check_positive
 from genlabel.densities.latent import encode_rows
-from genlabel.mixing.genmix.sampler import GenMix
+from genlabel.mixing.genmix import GenMix
 from genlabel.mixing.sampler import Sampler, Synthetic
 
 BATCH_SIZE = 512
@@ -109,13 +109,18 @@ class HiddenGenMix(Sampler):
         self.genmix_ = clone(GenMix() if self.genmix is None else self.genmix)
         self.genmix_.set_params(output="soft", random_state=rng)
         between, labels = (part[len(X) :] for part in self.genmix_.fit_resample(features, self.classes_[index]))
-        made = Synthetic(between, labels, self.genmix_.pair_, self.genmix_.lam_)
-        start = images[torch.from_numpy(_nearest_of_first_class(features, index, made)).to(images.device)]
+        first_class, nearest = self.genmix_.pair_[:, 0], np.empty(len(between), dtype=np.int64)
+        for c in np.unique(first_class):
+            own, queries = np.flatnonzero(index == c), np.flatnonzero(first_class == c)
+            distance = torch.cdist(torch.from_numpy(between[queries]), torch.from_numpy(features[own]))
+            nearest[queries] = own[distance.argmin(1).numpy()]
+        start = images[torch.from_numpy(nearest).to(images.device)]
         inverted, self.misfit_ = invert_features(
-            self.network, depth, made.points, start, self.bounds, self.steps, self.learning_rate
+            self.network, depth, between, start, self.bounds, self.steps, self.learning_rate
         )
-        self.features_ = made.points
-        return made._replace(points=inverted.flatten(1).double().cpu().numpy())
+        self.features_ = between
+        points = inverted.flatten(1).double().cpu().numpy()
+        return Synthetic(points, labels, self.genmix_.pair_, self.genmix_.lam_)
 
 
 def invert_features(
@@ -123,22 +128,13 @@ def invert_features(
     depth: int,
     features: NDArray[np.float64],
     start: Tensor,
-    bounds: tuple[float, float] | None = None,
-    steps: int = 200,
-    learning_rate: float = 0.05,
+    bounds: tuple[float, float] | None,
+    steps: int,
+    learning_rate: float,
 ) -> tuple[Tensor, NDArray[np.float64]]:
     """Return inputs (m, ...) with features near the given ones (m, q), and their misfit |f(x) - z| / |z|, (m,).
 
     Adam on x, from `start` (m, ...), with the network's features at `depth`; the best of all steps is returned.
-
-    Examples
-    --------
-    >>> from genlabel.training.networks import MLP
-    >>> network = MLP(2, 2, hidden=(16,), seed=0)
-    >>> x = torch.tensor([[0.5, -1.0]])
-    >>> z = network.encode(x, 1).detach().double().numpy()
-    >>> invert_features(network, 1, z, torch.zeros(1, 2), steps=300)[0].round(decimals=1)
-    tensor([[ 0.5000, -1.0000]])
     """
     points, misfits = [], []
     wanted = torch.from_numpy(features).to(start)
@@ -160,15 +156,3 @@ def invert_features(
             points.append(best)
             misfits.append(least.double().cpu().numpy())
     return torch.cat(points), np.concatenate(misfits)
-
-
-def _nearest_of_first_class(
-    features: NDArray[np.float64], index: NDArray[np.int64], made: Synthetic
-) -> NDArray[np.int64]:
-    """Return for each point the row of the pair's first class with the nearest features, (s,)."""
-    result = np.empty(len(made.points), dtype=np.int64)
-    for c in np.unique(made.pair[:, 0]):
-        rows, queries = np.flatnonzero(index == c), np.flatnonzero(made.pair[:, 0] == c)
-        distance = torch.cdist(torch.from_numpy(made.points[queries]), torch.from_numpy(features[rows]))
-        result[queries] = rows[distance.argmin(1).numpy()]
-    return result
