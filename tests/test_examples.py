@@ -17,8 +17,6 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "_ext").exists(), reason="needs the source tree")
 
 MADE_BY = {
-    "Margins": "margins",
-    "Robustness": "robust_accuracy",
     "PairedDifference": "pair_methods",
     "Diagnosis": "diagnose",
     "FittedTable": "fit_table",

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.attacks import FGSM, PGD, FunctionModel
-from genlabel.attacks.models import AttackedNetwork
+from genlabel.attacks import FGSM, PGD
+from genlabel.attacks.models import AttackedNetwork, FunctionModel
 
 
 def test_a_step_that_overshoots_does_not_mend_a_wrong_point() -> None:

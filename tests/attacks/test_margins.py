@@ -20,8 +20,9 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 from genlabel import GenerativeClassifier, MixupClassifier
-from genlabel.attacks import PGD, DecisionModel, FunctionModel, Margins, linear_margins, margins, robust_accuracy
-from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
+from genlabel.attacks import PGD, linear_margins, margins, robust_accuracy
+from genlabel.attacks.margin import Margins
+from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
 from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP
 

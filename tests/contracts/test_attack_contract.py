@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, DecisionModel, FunctionModel, margins
-from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
+from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, margins
+from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
 from genlabel.testing import check_attack
 from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP

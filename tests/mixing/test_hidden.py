@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from genlabel import GaussianDensity, GenMix
 from genlabel.attacks import PGD, train_robust
 from genlabel.attacks.models import AttackedNetwork
-from genlabel.attacks.training import AttackedBatches
+from genlabel.attacks.robustness import AttackedBatches
 from genlabel.mixing import HiddenGenMix, Sampler
 from genlabel.mixing.hidden import invert_features
 from genlabel.training import Adam, train_network

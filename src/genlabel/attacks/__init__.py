@@ -1,13 +1,10 @@
 """Attacks: points close to the given ones that a model misclassifies, and the accuracy under them."""
 
-from genlabel.attacks.autoattack import AutoAttack
 from genlabel.attacks.base import Attack
-from genlabel.attacks.boundary import Boundary
+from genlabel.attacks.external import AutoAttack, Boundary
 from genlabel.attacks.gradient import FGSM, PGD
-from genlabel.attacks.margin import Margins, linear_margins, margins
-from genlabel.attacks.models import DecisionModel, FunctionModel
-from genlabel.attacks.robustness import Robustness, robust_accuracy
-from genlabel.attacks.training import train_robust
+from genlabel.attacks.margin import linear_margins, margins
+from genlabel.attacks.robustness import robust_accuracy, train_robust
 
 __all__ = [
     "FGSM",
@@ -15,10 +12,6 @@ __all__ = [
     "Attack",
     "AutoAttack",
     "Boundary",
-    "DecisionModel",
-    "FunctionModel",
-    "Margins",
-    "Robustness",
     "linear_margins",
     "margins",
     "robust_accuracy",

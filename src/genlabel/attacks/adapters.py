@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,41 +11,44 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from genlabel._arrays import Values, as_numpy, as_tensor
+from genlabel._arrays import Values
 from genlabel.attacks.models import AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
 from genlabel.metrics import index_labels
 
 SPACES = ("standardized", "input")
 
 
-class ModelView(NamedTuple):
-    """Points (m, d) in the coordinates of an attack, and the model as a function of them."""
-
-    points: NDArray[np.float64]
-    model: AttackedModel
-
-    def is_correct(self, y: NDArray[np.int64], points: Tensor | None = None) -> NDArray[np.bool_]:
-        """Return whether points, by default those of the view, are classified as y (m,)."""
-        x = as_tensor(self.points) if points is None else points
-        return as_numpy(~self.model.misclassifies(x, torch.from_numpy(y)))
-
-
-def view_classifier(classifier: Any, X: Values, space: str) -> ModelView:
-    """Return the points and the model in the "standardized" or the "input" space.
+def wrap_classifier(
+    classifier: Any, X: Values, y: Values, space: str
+) -> tuple[AttackedModel, NDArray[np.float64], NDArray[np.int64]]:
+    """Return a fitted classifier as a model, its points (m, d), "standardized" or "input", and their class indices.
 
     Standardized are the features that a classifier of genlabel standardizes itself, inside a pipeline too; for any
     other classifier, those that the last step of a pipeline receives, in units of their standard deviations in `X` (of
     the training set, where a `StandardScaler` comes right before it).
     """
+    if not hasattr(classifier, "fit"):
+        raise TypeError(f"model is a {type(classifier).__name__}; give a torch module or a fitted classifier")
+    check_is_fitted(classifier)
+    if not hasattr(classifier, "classes_"):
+        raise ValueError(f"{type(classifier).__name__} has no classes_; give a fitted classifier")
+    labels, n = np.asarray(y), len(classifier.predict(X))
+    if labels.shape != (n,):
+        raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
+    return *_in_space(classifier, X, space), index_labels(labels, classifier.classes_)
+
+
+def _in_space(classifier: Any, X: Values, space: str) -> tuple[AttackedModel, NDArray[np.float64]]:
     if space == "input":
         points = _as_numbers(X, space)
         network = _only_network(classifier, getattr(classifier, "scaler_", None))
         if network is not None:
-            return ModelView(points, network)
+            return network, points
         unit = np.maximum(points.std(0), 1e-6 * np.abs(points).max(0))
-        return ModelView(points, _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)))
+        return _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)), points
     just_scaled = False
     while isinstance(classifier, Pipeline) or hasattr(classifier, "best_estimator_"):
         if not isinstance(classifier, Pipeline):
@@ -60,14 +63,14 @@ def view_classifier(classifier: Any, X: Values, space: str) -> ModelView:
         named = isinstance(X, pd.DataFrame) and hasattr(classifier, "feature_names_in_")
         points = classifier.scaler_(classifier.encode(X) if named else _as_numbers(X, space))
         network = _only_network(classifier)
-        return ModelView(points, FunctionModel(classifier.predict_log_proba_scaled) if network is None else network)
+        return network or FunctionModel(classifier.predict_log_proba_scaled), points
     points = _as_numbers(X, space)
     mean, scale = (0.0, np.ones(points.shape[1])) if just_scaled else (points.mean(0), points.std(0))
     unit = np.where(scale > 0, scale, 1.0)
-    return ModelView((points - mean) / unit, _function_model(classifier, lambda points: points * unit + mean, 1.0))
+    return _function_model(classifier, lambda points: points * unit + mean, 1.0), (points - mean) / unit
 
 
-def view_network(network: nn.Module, X: Values) -> tuple[AttackedNetwork, Tensor]:
+def wrap_network(network: nn.Module, X: Values) -> tuple[AttackedNetwork, Tensor]:
     """Return a torch network as a model, and its points (m, d): images (m, c, h, w), or rows as they are."""
     given = X if isinstance(X, Tensor) else np.asarray(X)
     if given.ndim not in (2, 4) or 0 in given.shape:
@@ -77,16 +80,6 @@ def view_network(network: nn.Module, X: Values) -> tuple[AttackedNetwork, Tensor
     if not bool(x.isfinite().all()):
         raise ValueError("X contains NaN or infinity; an attack needs finite points")
     return model, x
-
-
-def label_indices(classifier: Any, y: Values, n: int) -> NDArray[np.int64]:
-    """Return the index of each label in the classifier's `classes_`, (n,)."""
-    if not hasattr(classifier, "classes_"):
-        raise ValueError(f"{type(classifier).__name__} has no classes_; give a fitted classifier")
-    labels = np.asarray(y)
-    if labels.shape != (n,):
-        raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
-    return index_labels(labels, classifier.classes_)
 
 
 def _only_network(classifier: Any, scaler: Any = None) -> AttackedNetwork | None:

@@ -157,20 +157,12 @@ class BestAdversarial:
 
 
 def row_norm(steps: Tensor, norm: str) -> Tensor:
-    """Return the norm of each row, (..., m, d) -> (..., m).
-
-    >>> row_norm(torch.tensor([[3.0, -4.0]]), "l2"), row_norm(torch.tensor([[3.0, -4.0]]), "linf")
-    (tensor([5.]), tensor([4.]))
-    """
+    """Return the norm of each row, (..., m, d) -> (..., m)."""
     return steps.norm(dim=-1) if norm == "l2" else steps.abs().amax(-1)
 
 
 def steepest_direction(gradient: Tensor, norm: str) -> Tensor:
-    """Return the step of norm 1 along which a linear function with this gradient grows most; 0 where it is 0.
-
-    >>> steepest_direction(torch.tensor([[3.0, -4.0]]), "linf")
-    tensor([[ 1., -1.]])
-    """
+    """Return the step of norm 1 along which a linear function with this gradient grows most; 0 where it is 0."""
     if norm == "linf":
         return gradient.sign()
     tiny = torch.finfo(gradient.dtype).tiny

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor, chunks
 from genlabel._validation import check_choice, check_count, check_interval
-from genlabel.attacks.adapters import SPACES, ModelView, label_indices, view_classifier
+from genlabel.attacks.adapters import SPACES, wrap_classifier
 from genlabel.attacks.base import check_class_indices, row_norm, steepest_direction
 from genlabel.attacks.gradient import other_classes
 from genlabel.attacks.models import MIN_LOG_PROBA, NO_CLASS, AttackedModel, AttackedNetwork, predict
@@ -40,6 +40,7 @@ MAX_SEARCH_VALUES = 1 << 22
 """Values in the points that one step of the search asks the model for."""
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Margins:
     """Distance to a misclassified point, (m,): 0 if the point itself is one, infinity if none is found."""
     witnesses: Floats
     """Misclassified points at these distances, (m, d); NaN where none is found."""
-    correct: NDArray[np.bool_]
+    correct: Mask
     """True if a point is classified correctly, (m,)."""
     labels: NDArray[Any]
     """True labels as they were given, (m,)."""
@@ -193,24 +194,23 @@ def margins(
     check_choice("method", method, ["auto", "search"])
     check_count("steps", steps, low=0)
     check_interval("tolerance", tolerance, 1e-12, 0.5, "1e-4 is a ten-thousandth of the distance")
-    model = AttackedNetwork(model) if isinstance(model, nn.Module) else model
-    if isinstance(model, AttackedModel):
-        if model.batch_shape:
-            raise ValueError(f"model is {model.batch_shape[0]} models; give one of them, as AttackedNetwork(network)")
+    attacked: Any = AttackedNetwork(model) if isinstance(model, nn.Module) else model
+    if isinstance(attacked, AttackedModel):
+        if attacked.batch_shape:
+            raise ValueError(f"model is {attacked.batch_shape[0]} models; give one of them, as an AttackedNetwork")
         points = np.asarray(as_numpy(X), dtype=np.float64)
         if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
             raise ValueError(f"X has shape {points.shape}; margins need points (m, d), at least one, all finite")
-        k = model.log_proba(as_tensor(points[:1])).shape[-1]
-        view, index = ModelView(points, model), check_class_indices(y, len(points), k)
+        index = check_class_indices(y, len(points), attacked.log_proba(as_tensor(points[:1])).shape[-1])
     else:
-        check_is_fitted(model)
-        index = label_indices(model, y, len(model.predict(X)))
-        view = view_classifier(model, X, space)
+        attacked, points, index = wrap_classifier(model, X, y, space)
     with np.errstate(divide="ignore"), torch.no_grad():  # a probability of 0 has a logarithm here
-        correct = view.is_correct(index)
-        linear = _linear_form(model, X, view, space) if method == "auto" else None
-        exact = None if linear is None else _exact_margins(*linear, view, index, correct, tolerance)
-        distances, witnesses = exact or closest_misclassified(view, index, correct, steps, tolerance, as_rng(seed))
+        correct = attacked.is_correct(as_tensor(points), index)
+        linear = _linear_form(model, X, attacked, points, space) if method == "auto" else None
+        exact = None if linear is None else _exact_margins(*linear, attacked, points, index, correct, tolerance)
+        distances, witnesses = exact or closest_misclassified(
+            attacked, points, index, correct, steps, tolerance, as_rng(seed)
+        )
     return Margins(distances, witnesses, correct, as_numpy(y), exact is not None)
 
 
@@ -226,31 +226,33 @@ def _class_margins(W: Floats, b: Floats, X: Floats, y: Classes) -> Floats:
 
 
 def _exact_margins(
-    W: Floats, b: Floats, view: ModelView, y: Classes, correct: NDArray[np.bool_], tolerance: float
+    W: Floats, b: Floats, model: AttackedModel, points: Floats, y: Classes, correct: Mask, tolerance: float
 ) -> tuple[Floats, Floats] | None:
     """Return exact distances, and witnesses just beyond; None if the model classifies one of these correctly."""
-    margins = _class_margins(W, b, view.points, y)
+    margins = _class_margins(W, b, points, y)
     distances = np.where(correct, margins.min(1).clip(min=0.0), 0.0)
-    witnesses = np.where(np.isfinite(distances)[:, None], view.points, np.nan)
+    witnesses = np.where(np.isfinite(distances)[:, None], points, np.nan)
     normal = as_numpy(steepest_direction(as_tensor(W[y] - W[margins.argmin(1)]), "l2"))
-    rounding = np.linalg.norm(view.points, axis=1)
+    rounding = np.linalg.norm(points, axis=1)
     todo = correct & np.isfinite(distances)
     for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-4):
         if todo.any():
             step = (1 + tolerance) * distances + share * rounding
-            witnesses[todo] = (view.points - step[:, None] * normal)[todo]
-            todo[todo] = view.is_correct(y[todo], as_tensor(witnesses[todo]))
+            witnesses[todo] = (points - step[:, None] * normal)[todo]
+            todo[todo] = model.is_correct(as_tensor(witnesses[todo]), y[todo])
     return None if todo.any() else (distances, witnesses)
 
 
-def _linear_form(model: Any, X: Values, view: ModelView, space: str) -> tuple[Floats, Floats] | None:
+def _linear_form(
+    model: Any, X: Values, attacked: AttackedModel, points: Floats, space: str
+) -> tuple[Floats, Floats] | None:
     """Return weights (k, d) and biases (k,) of a linear model in the coordinates of the margins; None for any other."""
-    if isinstance(view.model, AttackedNetwork):
-        network = getattr(model, "network_", view.model.module)
+    if isinstance(attacked, AttackedNetwork):
+        network = getattr(model, "network_", attacked.module)
         if not (isinstance(network, nn.Linear) or (isinstance(network, MLP) and network.depth == 0)):
             return None
-        module = AttackedNetwork(deepcopy(view.model.module).double())
-        zero = torch.zeros(1, view.points.shape[1], dtype=torch.float64)
+        module = AttackedNetwork(deepcopy(attacked.module).double())
+        zero = torch.zeros(1, points.shape[1], dtype=torch.float64)
         bias = module.scores(zero)[0]
         with torch.enable_grad():
             zeros = zero.repeat(len(bias), 1).requires_grad_()
@@ -264,14 +266,14 @@ def _linear_form(model: Any, X: Values, view: ModelView, space: str) -> tuple[Fl
     given = np.asarray(model.decision_function(X))
     if given.ndim == 1:  # two classes, of which the first has the score 0
         W, b, given = np.vstack([0 * W, W]), np.append(0, b), np.stack([0 * given, given], 1)
-    scores = view.points @ W.T + b
-    predicted = as_numpy(predict(view.model.log_proba(as_tensor(view.points))))
+    scores = points @ W.T + b
+    predicted = as_numpy(predict(attacked.log_proba(as_tensor(points))))
     same = scores.shape == given.shape and np.allclose(scores, given) and np.array_equal(scores.argmax(1), predicted)
     return (W, np.broadcast_to(b, len(W))) if same else None
 
 
 def closest_misclassified(
-    view: ModelView, y: Classes, correct: NDArray[np.bool_], steps: int, tolerance: float, rng: np.random.Generator
+    model: AttackedModel, points: Floats, y: Classes, correct: Mask, steps: int, tolerance: float, rng: Generator
 ) -> tuple[Floats, Floats]:
     """Return the distance to the nearest misclassified point that the search finds, (m,), and that point, (m, d).
 
@@ -279,7 +281,7 @@ def closest_misclassified(
     points x (m, d) are correct, and a path leads from x to its misclassified end (..., m, d); an end at x itself stands
     for no path.
     """
-    model, everything, able = view.model, as_tensor(view.points), torch.from_numpy(correct)
+    everything, able = as_tensor(points), torch.from_numpy(correct)
     # Random points in three times the range of the given ones, and around single ones, from near to far.
     low, high, size = everything.amin(0), everything.amax(0), everything.abs().amax(0)
     side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
@@ -331,7 +333,7 @@ def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, known: Tensor, pred
     return torch.take_along_dim(paths, _path_length(paths, x).argsort(0)[:PATHS, :, None], 0)
 
 
-def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: np.random.Generator) -> Tensor:
+def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: Generator) -> Tensor:
     """Return ends at the same distances, at which the model is more wrong if there are any."""
     distance, path = row_norm(ends - x, "l2")[..., None], steepest_direction(ends - x, "l2")
     if model.has_gradient:
@@ -355,14 +357,14 @@ def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: np.rand
     return torch.take_along_dim(tried, harm.argmax(0)[None, ..., None], 0)[0]
 
 
-def _probe(model: AttackedModel, ends: Tensor, distance: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+def _probe(model: AttackedModel, ends: Tensor, distance: Tensor, y: Tensor, rng: Generator) -> Tensor:
     """Return the direction in which more points around each end are misclassified."""
     noise = _unit_noise(PROBES, ends, rng)
     missed = model.misclassifies(ends + COARSE_TOLERANCE * distance * noise, y)[..., None].to(noise)
     return ((missed - missed.mean(0)) * noise).mean(0)
 
 
-def _unit_noise(count: int, ends: Tensor, rng: np.random.Generator) -> Tensor:
+def _unit_noise(count: int, ends: Tensor, rng: Generator) -> Tensor:
     """Draw normal vectors of length about 1, (count, *ends.shape)."""
     return torch.from_numpy(rng.normal(size=(count, *ends.shape)) / ends.shape[-1] ** 0.5)
 

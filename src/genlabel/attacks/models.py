@@ -34,11 +34,7 @@ DIFFERENCE_STEPS = (1e-2, 1e-1)
 
 
 def predict(log_proba: Tensor) -> Tensor:
-    """Return the class of the largest log-probability, (..., m, k) -> (..., m); `NO_CLASS` where one of them is NaN.
-
-    >>> predict(torch.tensor([[-2.0, -0.1], [-0.1, torch.nan]]))
-    tensor([ 1, -1])
-    """
+    """Return the class of the largest log-probability, (..., m, k) -> (..., m); `NO_CLASS` where one of them is NaN."""
     return log_proba.argmax(-1).masked_fill(log_proba.isnan().any(-1), NO_CLASS)
 
 
@@ -46,16 +42,10 @@ class AttackedModel(ABC):
     """Base class of attacked models, one or many at once; a subclass defines `log_proba` and `vjp`."""
 
     has_gradient: ClassVar[bool] = True
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Leading axes of the points: () for one model, (C,) for C models."""
-        return ()
-
-    @property
-    def image_shape(self) -> tuple[int, int, int] | None:
-        """Shape (c, h, w) of a point, if points are images of pixels in [0, 1]; otherwise None."""
-        return None
+    batch_shape: tuple[int, ...] = ()
+    """Leading axes of the points: () for one model, (C,) for C models."""
+    image_shape: tuple[int, int, int] | None = None
+    """Shape (c, h, w) of a point, if points are images of pixels in [0, 1]; otherwise None."""
 
     def to_points(self, X: Values) -> Tensor:
         """Return the points (..., m, d) of the caller's array."""
@@ -79,11 +69,16 @@ class AttackedModel(ABC):
         return predict(self.log_proba(x)) != y
 
     @final
+    def is_correct(self, x: Tensor, y: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether points (m, d) are classified as y (m,)."""
+        return as_numpy(~self.misclassifies(x, torch.from_numpy(y).to(x.device)))
+
+    @final
     def log_odds_gradient(self, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
         """Return the gradient of log p_other - log p_y; without another class, that of log (1 - p_y) - log p_y.
 
-        The latter is the gradient of the cross-entropy divided by 1 - p_y: it has the same direction, and does not
-        vanish by rounding where the model is sure.
+        The latter is the gradient of the cross-entropy divided by 1 - p_y, which does not vanish by rounding where the
+        model is sure.
         """
         logs = self.log_proba(x)
         k = logs.shape[-1]
@@ -93,14 +88,6 @@ class AttackedModel(ABC):
         else:
             others = one_hot(other, k, logs.dtype)
         return self.vjp(x, others - true).nan_to_num(0.0, 0.0, 0.0)
-
-    @final
-    def loss_gradient(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the gradient of each point's cross-entropy, - log p_y, like x."""
-        logs = self.log_proba(x)
-        true = one_hot(y, logs.shape[-1], logs.dtype).bool()
-        error = logs.masked_fill(true, -torch.inf).logsumexp(-1, keepdim=True).exp()
-        return error * self.log_odds_gradient(x, y)
 
 
 class _DifferentiableModel(AttackedModel, ABC):
@@ -137,20 +124,10 @@ class _DifferentiableModel(AttackedModel, ABC):
 class AttackedNetwork(_DifferentiableModel):
     """Torch module with scores (m, k) at points (m, d), in its own precision and on its own device.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Network; call `module.eval()` first if it has dropout or batch normalization.
-    shape : (c, h, w) or None
-        Shape of an image, for a module that takes images (m, c, h, w) of pixels in [0, 1]. An attack then takes images,
-        uint8 or in [0, 1], or their pixels (m, c h w), moves them to the module's device in float32 (float64 for a
-        module in float64), stays in [0, 1], and returns them in the shape in which they came.
+    With the `shape` (c, h, w) of an image, the module takes images (m, c, h, w) of pixels in [0, 1]. An attack then
+    takes images, uint8 or in [0, 1], or their pixels (m, c h w), moves them to the module's device in float32 (float64
+    for a module in float64), stays in [0, 1], and returns them in the shape in which they came.
 
-    Examples
-    --------
-    >>> model = AttackedNetwork(nn.Linear(2, 3))
-    >>> model.loss_gradient(torch.zeros(5, 2), torch.zeros(5, dtype=torch.int64)).shape
-    torch.Size([5, 2])
     >>> images = np.full((5, 1, 8, 8), 255, dtype=np.uint8)
     >>> AttackedNetwork(nn.Conv2d(1, 2, 8), shape=(1, 8, 8)).to_points(images).shape
     torch.Size([5, 64])
@@ -163,31 +140,26 @@ class AttackedNetwork(_DifferentiableModel):
         if shape is not None and len(shape) != 3:
             raise ValueError(f"shape={shape} must be that of an image, (channels, height, width), or None")
         self.module = module
-        self._shape = None if shape is None else (int(shape[0]), int(shape[1]), int(shape[2]))
-
-    @property
-    def image_shape(self) -> tuple[int, int, int] | None:
-        """Shape of an image, or None."""
-        return self._shape
+        self.image_shape = None if shape is None else (int(shape[0]), int(shape[1]), int(shape[2]))
 
     def max_block(self) -> int:
         """Estimate it by the longest side of a parameter; for images, by the output of the first convolution."""
         width = max((side for weight in self.module.parameters() for side in weight.shape), default=1)
-        if self._shape is None:
+        if self.image_shape is None:
             return MAX_BLOCK_VALUES // width
-        channels, height, columns = self._shape
+        channels, height, columns = self.image_shape
         first = next((len(weight) for weight in self.module.parameters() if weight.ndim == 4), channels)
         device = "cpu" if self._pixel_like().device.type == "cpu" else "cuda"
         return MAX_IMAGE_BLOCK_VALUES[device] // max(width, height * columns * max(channels, first))
 
     def to_points(self, X: Values) -> Tensor:
         """Return images as rows of pixels on the module's device, in float32 or float64; other points as they are."""
-        if self._shape is None:
+        if self.image_shape is None:
             return super().to_points(X)
         given = X.detach() if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
-        is_image = given.ndim > 3 and given.shape[-3:] == self._shape
-        if not is_image and not (given.ndim > 1 and given.shape[-1] == prod(self._shape)):
-            raise ValueError(f"X has shape {tuple(given.shape)}; the network takes images {('m', *self._shape)}")
+        is_image = given.ndim > 3 and given.shape[-3:] == self.image_shape
+        if not is_image and not (given.ndim > 1 and given.shape[-1] == prod(self.image_shape)):
+            raise ValueError(f"X has shape {tuple(given.shape)}; the network takes images {('m', *self.image_shape)}")
         pixels = given.to(self._pixel_like()) / (255 if given.dtype == torch.uint8 else 1)
         low, high = PIXEL_BOUNDS
         if pixels.numel() and not bool(((pixels >= low) & (pixels <= high) | ~pixels.isfinite()).all()):
@@ -197,7 +169,7 @@ class AttackedNetwork(_DifferentiableModel):
 
     def from_points(self, points: Tensor, X: Values) -> Any:
         """Return points in the shape of `X`, and on its device."""
-        if self._shape is None:
+        if self.image_shape is None:
             return super().from_points(points, X)
         given = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
         return like(points.reshape(given.shape).to(given.device), X)
@@ -205,7 +177,7 @@ class AttackedNetwork(_DifferentiableModel):
     def scores(self, x: Tensor) -> Tensor:
         """Return the module's output for any leading axes."""
         flat = x.flatten(0, -2).to(next(self.module.parameters(), x))
-        scores: Tensor = self.module(flat if self._shape is None else flat.reshape(-1, *self._shape))
+        scores: Tensor = self.module(flat if self.image_shape is None else flat.reshape(-1, *self.image_shape))
         if scores.ndim != 2 or scores.shape[1] < 2:
             raise ValueError(f"the module gave {tuple(scores.shape)}; an attack needs scores (m, k), k at least 2")
         return scores.reshape(*x.shape[:-1], -1)
@@ -218,21 +190,7 @@ class AttackedNetwork(_DifferentiableModel):
 
 @final
 class AttackedFleet(_DifferentiableModel):
-    """All C candidates of a task of a fleet at once, in float64: points (C, m, d), each model attacked with its own.
-
-    Parameters
-    ----------
-    fleet : Fleet
-        Trained networks.
-    group : int
-        Index of the task.
-
-    Examples
-    --------
-    >>> model = AttackedFleet(Fleet((2, 3), [0], 4, torch.float32, torch.device("cpu")))
-    >>> model.log_proba(torch.zeros(4, 5, 2)).shape
-    torch.Size([4, 5, 3])
-    """
+    """All C candidates of the task `group` of a fleet at once, in float64: points (C, m, d), its own for each."""
 
     def __init__(self, fleet: Fleet, group: int = 0) -> None:
         groups = len(fleet.theta)
@@ -240,11 +198,7 @@ class AttackedFleet(_DifferentiableModel):
             raise ValueError(f"group={group} is outside 0..{groups - 1}, the tasks of this fleet")
         self.sizes = fleet.sizes
         self.layers = fleet.layers(fleet.theta[group : group + 1].detach().double())
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """The axis of the candidates, (C,)."""
-        return (self.layers[0].W.shape[1],)
+        self.batch_shape = (self.layers[0].W.shape[1],)
 
     def max_block(self) -> int:
         """Divide by the width of the widest layer of all candidates."""
@@ -262,21 +216,12 @@ class AttackedFleet(_DifferentiableModel):
 class FunctionModel(AttackedModel):
     """Function from points (m, d) to log-probabilities (m, k), numpy arrays; gradients by central differences.
 
-    Points where the function is flat over the smallest step are tried with the steps `DIFFERENCE_STEPS`: a tree is
-    flat, and so are clipped probabilities.
+    Steps are fractions of `scale`, a number or (d,). Points where the function is flat over the smallest step are tried
+    with the steps `DIFFERENCE_STEPS`: a tree is flat, and so are clipped probabilities.
 
-    Parameters
-    ----------
-    function : callable
-        The function.
-    scale : float or array (d,)
-        Unit of each feature: steps are fractions of it.
-
-    Examples
-    --------
     >>> model = FunctionModel(lambda X: np.log(np.hstack([X, 1 - X])))
-    >>> model.loss_gradient(torch.tensor([[0.5]]).double(), torch.tensor([0])).round(decimals=6)
-    tensor([[-2.]], dtype=torch.float64)
+    >>> model.log_odds_gradient(torch.tensor([[0.5]]).double(), torch.tensor([0])).round(decimals=6)
+    tensor([[-4.]], dtype=torch.float64)
     """
 
     def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: ArrayLike = 1.0) -> None:
@@ -322,15 +267,6 @@ class FunctionModel(AttackedModel):
 class DecisionModel(AttackedModel):
     """Function from points (m, d) to class indices (m,), -1 for none, without a gradient.
 
-    Parameters
-    ----------
-    function : callable
-        The function.
-    num_classes : int
-        Number of classes.
-
-    Examples
-    --------
     >>> model = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
     >>> model.log_proba(torch.tensor([[0.3]]))
     tensor([[-inf, 0.]])

@@ -1,24 +1,26 @@
-"""Robust accuracy: the accuracy of a fitted classifier, or of a network over images, under attack."""
+"""Robust accuracy of a fitted classifier, or of a network over images, and training for it on attacked points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor
+from genlabel._arrays import Seed, Values, as_rng, as_tensor
+from genlabel._runtime import eval_mode
 from genlabel._validation import check_choice, check_positive
-from genlabel.attacks.adapters import SPACES, label_indices, view_classifier, view_network
+from genlabel.attacks.adapters import SPACES, wrap_classifier, wrap_network
 from genlabel.attacks.base import Attack, check_class_indices
-from genlabel.attacks.models import AttackedModel
+from genlabel.attacks.models import AttackedModel, AttackedNetwork
 from genlabel.registry import ATTACKS
+from genlabel.training import train_network
+from genlabel.training.networks import StagedNetwork
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,6 @@ def robust_accuracy(
     fgsm    81.3 %
     pgd     81.3 %
     all     81.3 %
-    >>> images = np.full((2, 1, 8, 8), 255, dtype=np.uint8)
-    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    >>> robust_accuracy(network, images, [3, 5], "pgd", eps=0.1).clean <= 0.5
-    True
     """
     is_network = isinstance(model, nn.Module)
     if space is not None or not is_network:
@@ -111,16 +109,12 @@ def robust_accuracy(
             stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
         attacked: AttackedModel
         if is_network:
-            attacked, x = view_network(model, X)
+            attacked, x = wrap_network(model, X)
             index = check_class_indices(y, len(x), attacked.log_proba(x[:1]).shape[-1])
         else:
-            if not hasattr(model, "fit"):
-                raise TypeError(f"model is a {type(model).__name__}; give a torch module or a fitted classifier")
-            check_is_fitted(model)
-            index = label_indices(model, y, len(model.predict(X)))
-            points, attacked = view_classifier(model, X, space or SPACES[0])
+            attacked, points, index = wrap_classifier(model, X, y, space or SPACES[0])
             x = as_tensor(points)
-        correct = _is_correct(attacked, x, index)
+        correct = attacked.is_correct(x, index)
         masks: dict[str, NDArray[np.bool_]] = {}
         skipped: dict[str, str] = {}
         for (name, item), rng in zip(attacks.items(), as_rng(seed).spawn(len(attacks)), strict=True):
@@ -131,7 +125,7 @@ def robust_accuracy(
                 robust = correct.copy()  # a misclassified point needs no attack
                 if correct.any():
                     moved = item(attacked, x[torch.from_numpy(correct).to(x.device)], index[correct], seed=rng)
-                    robust[correct] = _is_correct(attacked, moved, index[correct])
+                    robust[correct] = attacked.is_correct(moved, index[correct])
                 masks[name] = robust
             except ImportError as error:
                 skipped[name] = str(error)
@@ -140,10 +134,6 @@ def robust_accuracy(
     is_robust = np.logical_and.reduce(list(masks.values()))
     by_attack = {name: float(mask.mean()) for name, mask in masks.items()}
     return Robustness(float(correct.mean()), float(is_robust.mean()), by_attack, skipped, is_robust)
-
-
-def _is_correct(model: AttackedModel, x: Tensor, y: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return as_numpy(~model.misclassifies(x, torch.from_numpy(y).to(x.device)))
 
 
 def _read_attacks(attack: str | Attack | Iterable[str | Attack], eps: float | None, images: bool) -> dict[str, Attack]:
@@ -169,3 +159,65 @@ def _read_attacks(attack: str | Attack | Iterable[str | Attack], eps: float | No
             raise ValueError(f"eps={eps:g} covers the whole range of a pixel, [0, 1]; give a part, such as 8 / 255")
         result[item] = classes[item](**changes)
     return result
+
+
+@final
+class AttackedBatches:
+    """Batches of a loader, each attacked when it is drawn, with the network in evaluation mode (Madry et al., 2018)."""
+
+    def __init__(
+        self,
+        network: StagedNetwork,
+        batches: Iterable[Sequence[Any]],
+        attack: Attack,
+        shape: tuple[int, int, int] | None = None,
+        seed: Seed = None,
+    ) -> None:
+        self.network, self.batches, self.attack, self.shape = network, batches, attack, shape
+        self.rng = as_rng(seed)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for x, y, *_ in self.batches:
+            with eval_mode(self.network):
+                moved: Tensor = self.attack(AttackedNetwork(self.network, self.shape), x, y, seed=self.rng)
+            yield moved, y
+
+
+def train_robust(
+    network: StagedNetwork,
+    batches: Iterable[Sequence[Any]],
+    attack: Attack,
+    *,
+    shape: tuple[int, int, int] | None = None,
+    seed: Seed = None,
+    **settings: Any,
+) -> NDArray[np.float64]:
+    """Train a network on attacked points, in place, and return the mean loss of each epoch.
+
+    The features of such a network can be inverted, which :class:`genlabel.mixing.HiddenGenMix` needs (Engstrom et al.,
+    2019; arXiv Section F.4).
+
+    Parameters
+    ----------
+    network : StagedNetwork
+    batches : iterable of (x, y)
+        Points and class indices (n,); each batch is attacked when it is drawn.
+    attack : Attack
+        Attack, such as `PGD(0.1, steps=5)`.
+    shape : (c, h, w) or None
+        Shape of an image, for a network that takes images.
+    seed : int, Generator or None
+        Seed of the attack.
+    **settings
+        Parameters of :func:`genlabel.training.train_network`: learning_rate, epochs, optimizer, ...
+
+    Examples
+    --------
+    >>> from genlabel.attacks import FGSM
+    >>> from genlabel.training.networks import MLP
+    >>> batches = [(torch.tensor([[0.0], [4.0]]), torch.tensor([0, 1]))]
+    >>> train_robust(MLP(1, 2, seed=0), batches, FGSM(0.5), seed=0, epochs=3).shape
+    (3,)
+    """
+    rng = as_rng(seed)
+    return train_network(network, AttackedBatches(network, batches, attack, shape, rng), seed=rng, **settings)

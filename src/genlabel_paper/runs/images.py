@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
-from genlabel.attacks.autoattack import import_pyautoattack
+from genlabel.attacks.external import import_attack_package
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
@@ -91,7 +91,7 @@ class ImageSetting(Setting):
         training = self._training(cell.dataset, image_methods(cell.dataset)[cell.method])
         attack = self._attack(cell.dataset)
         if attack is not None:
-            import_pyautoattack()  # raises before the training if the package of the attack is missing
+            import_attack_package("pyautoattack")  # raises before the training if the package of the attack is missing
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             trained = train_images(images, seed=cell.seed, **training)

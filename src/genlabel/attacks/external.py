@@ -1,0 +1,280 @@
+"""Attacks by other packages: the boundary attack (foolbox), which needs classes only, and AutoAttack (pyautoattack)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from genlabel._arrays import chunks, one_hot
+from genlabel._validation import check_count, warn
+from genlabel.attacks.base import Attack, row_norm
+from genlabel.attacks.models import PIXEL_BOUNDS, AttackedModel, AttackedNetwork, predict
+from genlabel.registry import ATTACKS
+
+WALK = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
+"""Initial steps of the walk, which adapt. The defaults of foolbox are for images, which have far more features."""
+
+
+@ATTACKS.register("boundary")
+@final
+@dataclass(frozen=True, repr=False)
+class Boundary(Attack):
+    """Decision-based attack of Brendel et al. (arXiv Section 6), by `foolbox`; in L2.
+
+    Each point starts at the nearest misclassified one among the given points and random ones, moves straight to the
+    boundary, and walks along it towards the point. The result counts within the radius only; a point without a start
+    stays as it is. foolbox takes values in [0, 1]: the range of the points, enlarged by the radius, or the bounds, are
+    mapped there, all features by the same factor so that distances keep their ratios.
+
+    Needs `pip install 'genlabel[robustness]'`.
+
+    Parameters
+    ----------
+    eps, bounds
+        As in :class:`Attack`.
+    steps : int
+        Number of steps of the walk; each queries the model once for all points.
+    draws : int
+        Number of random points among which a start is sought.
+
+    Examples
+    --------
+    >>> Boundary(0.5, steps=100)
+    Boundary(eps=0.5, steps=100)
+    """
+
+    norm: str = field(default="l2", init=False)
+    steps: int = 1000
+    draws: int = 500
+
+    needs_gradient: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check the counts."""
+        super().__post_init__()
+        check_count("steps", self.steps)
+        check_count("draws", self.draws, low=0)
+
+    def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """Walk with the points that are correct and have a start; return those that end in the ball."""
+        foolbox = import_attack_package("foolbox")
+        cube = _Cube.containing(x, self)
+        random = cube.decode(torch.from_numpy(rng.random((self.draws, x.shape[-1]))).to(x))  # the same for every model
+        starts, walks = _nearest_starts(model, x, y, random.expand(*x.shape[:-2], *random.shape))
+        inside = x
+        for _ in range(20):  # bisections between a start and the point
+            middle = (inside + starts) / 2
+            missed = model.misclassifies(middle, y)[..., None]
+            inside, starts = torch.where(missed, inside, middle), torch.where(missed, middle, starts)
+        starts = cube.encode(starts)
+        walks = walks & model.misclassifies(cube.decode(starts), y)
+        if not bool(walks.any()):
+            return x
+        network = foolbox.PyTorchModel(_WalkingPoints(model, x, walks, cube), bounds=(0, 1), device=x.device)
+        walk = foolbox.attacks.BoundaryAttack(steps=self.steps, **WALK)
+        with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+            torch.manual_seed(int(rng.integers(2**31)))
+            ends = walk.run(network, cube.encode(x[walks]), y[walks], starting_points=starts[walks])
+        points = x.clone()
+        points[walks] = self.clip(cube.decode(ends))
+        within = row_norm(points - x, "l2") <= self.eps
+        return torch.where(within[..., None], points, x)
+
+
+class _Cube(NamedTuple):
+    """Map between a cube of the feature space and [0, 1]^d."""
+
+    low: Tensor
+    side: Tensor
+    clip: Any
+
+    @classmethod
+    def containing(cls, x: Tensor, attack: Boundary) -> _Cube:
+        flat = x.flatten(0, -2)
+        low, high = flat.amin(0) - attack.eps, flat.amax(0) + attack.eps
+        if attack.bounds is not None:
+            low, high = (flat.new_tensor(bound).expand_as(low) for bound in attack.bounds)
+        return cls(low, (high - low).amax(), attack.clip)
+
+    def encode(self, x: Tensor) -> Tensor:
+        return ((x - self.low) / self.side).clamp(0.0, 1.0)
+
+    def decode(self, u: Tensor) -> Tensor:
+        return self.clip(self.low + self.side * u)
+
+
+class _WalkingPoints(nn.Module):
+    """Predictions for the points that walk, (n, d) in [0, 1], at their positions among all points.
+
+    foolbox takes the largest score of a row: the predicted class has 1, and the last column where there is none.
+    """
+
+    def __init__(self, model: AttackedModel, x: Tensor, walks: Tensor, cube: _Cube) -> None:
+        super().__init__()
+        self.model, self.x, self.walks, self.cube = model, x, walks, cube
+        self.eval()
+
+    def forward(self, u: Tensor) -> Tensor:
+        points = self.x.clone()
+        points[self.walks] = self.cube.decode(u)
+        logs = self.model.log_proba(points)[self.walks]
+        return one_hot(predict(logs), logs.shape[-1] + 1, logs.dtype)
+
+
+def _nearest_starts(model: AttackedModel, x: Tensor, y: Tensor, random: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nearest given or random point of another class, and whether a point is correct and has one."""
+    known = torch.cat([x, random], -2)
+    predicted = predict(model.log_proba(known))
+    starts, distances = [], []
+    for block in chunks(x.shape[-2], 256):
+        distance = torch.cdist(x[..., block, :], known)
+        distance = distance.masked_fill(predicted[..., None, :] == y[..., block, None], torch.inf)
+        nearest, index = distance.min(-1)
+        starts.append(torch.take_along_dim(known, index[..., None], -2))
+        distances.append(nearest)
+    correct = predicted[..., : x.shape[-2]] == y
+    return torch.cat(starts, -2), correct & torch.cat(distances, -1).isfinite()
+
+
+@ATTACKS.register("autoattack")
+@final
+@dataclass(frozen=True, repr=False)
+class AutoAttack(Attack):
+    """The standard version of AutoAttack (arXiv Table 7), by `pyautoattack`; on images.
+
+    The attacks run one after the other, each on the images that are still correct: APGD on the cross-entropy (100
+    steps), APGD on the targeted DLR loss (100 steps towards each of 9 classes), targeted FAB (the same), and Square
+    (5,000 queries). No part can be left out or shortened, so that results are comparable. Warnings of the package about
+    a model that it may not suit are given as `RuntimeWarning`.
+
+    The network takes pixels in [0, 1], so it normalizes them itself, and has at least 4 classes; with 4 to 9 classes,
+    the targets are all others. Needs `pip install "genlabel[robustness]"`.
+
+    Parameters
+    ----------
+    eps : float
+        Radius of the ball. There is no default: the paper's are in arXiv Table 14, such as 0.1 on MNIST and 2/255 on
+        CIFAR-10.
+    norm : "linf" or "l2"
+        Norm of the ball.
+    bounds : None or (0, 1)
+        Range of the pixels, which the package sets.
+    batch_size : int
+        Number of images at once, limited by the memory of the device; it changes the random numbers of an image.
+
+    Examples
+    --------
+    >>> AutoAttack(2 / 255, "l2")
+    AutoAttack(eps=0.00784313725490196, norm='l2')
+    """
+
+    eps: float = field()
+    batch_size: int = field(default=500, kw_only=True)
+
+    images_only: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the bounds, which the package sets, and the count."""
+        super().__post_init__()
+        check_count("batch_size", self.batch_size)
+        if self.bounds not in (None, PIXEL_BOUNDS):
+            raise ValueError(f"bounds={self.bounds} must be None or (0, 1); AutoAttack moves pixels in [0, 1]")
+
+    def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """Attack the images that are correct."""
+        import_attack_package("pyautoattack")
+        if not isinstance(model, AttackedNetwork) or model.image_shape is None:
+            raise ValueError("AutoAttack attacks images: give a network that takes them, or use PGD on a table")
+        k = model.scores(x[..., :1, :]).shape[-1]
+        if k < 4:  # the targeted DLR loss divides by a difference of the four largest scores
+            raise ValueError(f"the network has {k} classes, but AutoAttack needs at least 4; use PGD")
+        correct, seed = ~model.misclassifies(x, y), int(rng.integers(2**31))
+        if not bool(correct.any()):
+            return x
+        attack = self.standard_version(model, k, seed, x.device)
+        images = x[correct].float().reshape(-1, *model.image_shape)
+        with _isolated(model.module):
+            moved, _ = attack.run_standard_evaluation(images, y[correct], batch_size=self.batch_size)
+        points = x.clone()
+        points[correct] = self.project(moved.flatten(1).to(x), x[correct])
+        return torch.where(points.isfinite().all(-1, keepdim=True), points, x)
+
+    def standard_version(self, model: AttackedNetwork, num_classes: int, seed: int, device: torch.device) -> Any:
+        """Return the standard version of the package, with at most as many targets as there are other classes."""
+        network, norm = _Float32Scores(model), {"linf": "Linf", "l2": "L2"}[self.norm]
+        attack = import_attack_package("pyautoattack").AutoAttack(
+            network, norm=norm, eps=self.eps, seed=seed, version="standard", device=device
+        )
+        attack.apgd_targeted.n_target_classes = attack.fab.n_target_classes = min(9, num_classes - 1)
+        return attack
+
+
+class _Float32Scores(nn.Module):
+    """Scores of a network over images, in float32 and in memory that the package may write to."""
+
+    def __init__(self, model: AttackedNetwork) -> None:
+        super().__init__()
+        self.model = model
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model.scores(images.flatten(1)).to(torch.float32, copy=True)
+
+
+class _FirstOfEachKind(logging.Handler):
+    """Handler that keeps the first warning of each kind; kinds differ by more than numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = re.sub(r" See \S+ for details\.", "", record.getMessage())
+        self.messages.setdefault(re.sub(r"[\d.]+", "", message), message)
+
+
+@contextmanager
+def _isolated(module: nn.Module) -> Iterator[None]:
+    """Give the package's log as warnings, each kind once, and restore what it changes.
+
+    These are gradients of the weights, global random streams and the trace function.
+    """
+    learned, tracer = [weight for weight in module.parameters() if weight.requires_grad], sys.gettrace()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    logger, handler = logging.getLogger("auto-attack"), _FirstOfEachKind()
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        for weight in learned:
+            weight.requires_grad_(False)
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
+        sys.settrace(tracer)
+        for weight in learned:
+            weight.requires_grad_(True)
+    for kind, message in handler.messages.items():
+        warn(("AutoAttack", kind), f"AutoAttack: {message}", RuntimeWarning)
+
+
+def import_attack_package(name: str) -> Any:
+    """Return a package, which is imported when it is first needed; raise with a hint where it is missing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # foolbox warns of its own dependencies
+            return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"the attack needs {name}: pip install 'genlabel[robustness]'") from error
