@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from genlabel import GaussianDensity, GenLabel, LinearLabel, Mixup
 from genlabel.data.datasets import make_nine_gaussians
 from genlabel.mixing import intrudes
-from genlabel.reporting.figures import plot_points, plot_soft_labels
+from genlabel.reporting.figures import plot_points
 
 X, y = make_nine_gaussians(60, random_state=0)
 mixer = Mixup(alpha=1.0)
@@ -33,7 +33,7 @@ for name, labels in {"mixup": by_mixup, "GenLabel": by_genlabel}.items():
 figure = Figure(figsize=(9, 3.6), layout="constrained")
 axes = figure.subplots(1, 3, sharex=True, sharey=True)
 plot_points(axes[0], X, y)
-plot_soft_labels(axes[1], X_mix, by_mixup)
-plot_soft_labels(axes[2], X_mix, by_genlabel)
+plot_points(axes[1], X_mix, by_mixup)
+plot_points(axes[2], X_mix, by_genlabel)
 for ax, title in zip(axes, ["the points", "blends, labels of mixup", "blends, labels of GenLabel"], strict=True):
     ax.set(title=title, aspect="equal")

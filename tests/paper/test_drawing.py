@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from genlabel.reporting.svg import MAX_LINE_ERROR, inline_svg
+from genlabel.reporting.svg import inline_svg
 from genlabel_paper.report.page import block
 from genlabel_paper.report.results import CaptionedFigure
 
@@ -73,30 +72,3 @@ def test_the_same_figure_gives_the_same_text(svg: str) -> None:
     shown = block("figure", CaptionedFigure("Caption & more.", a_figure(), 'what "it" <says>'), "first")
     assert svg in shown
     assert "<figcaption>Caption &amp; more.</figcaption>" in shown
-
-
-def far(points: NDArray[np.float64], line: NDArray[np.float64]) -> float:
-    """How far the farthest point is from a line of straight pieces."""
-    start, step = line[:-1], np.diff(line, axis=0)
-    along = points[:, None] - start
-    share = (along * step).sum(axis=2) / np.maximum((step**2).sum(axis=1), 1e-12)
-    return float(np.linalg.norm(along - np.clip(share, 0, 1)[:, :, None] * step, axis=2).min(axis=1).max())
-
-
-@pytest.mark.parametrize("steps", [10, 3000])
-def test_lines_stay_where_they_are_with_fewer_points(steps: int) -> None:
-    """A staircase around a curve, as the boundary of regions on a grid is."""
-    t = np.linspace(0.0, 1.0, steps)
-    stairs = np.column_stack([t, np.round(np.sin(6 * t) * 1500) / 1500])
-    figure = Figure(figsize=(5.0, 5.0))
-    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    ax.set(xlim=(0, 1), ylim=(-1, 1))
-    (line,) = ax.plot(*stairs.T, color="#d55e00")
-    line.get_path().should_simplify = False
-    svg = inline_svg(figure, "x", "")
-    (text,) = [part.attrib["d"] for part in parts(svg) if "#d55e00" in part.get("style", "")]
-    drawn = np.array(re.findall(r"-?[\d.]+", text), dtype=float).reshape(-1, 2)
-    true = np.column_stack([stairs[:, 0], (1 - stairs[:, 1]) / 2]) * 360.0
-    assert far(true, drawn) <= 2 * MAX_LINE_ERROR + 0.1
-    assert far(drawn, true) <= MAX_LINE_ERROR + 0.1
-    assert len(drawn) <= max(steps / 5, 11)

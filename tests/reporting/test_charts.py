@@ -10,22 +10,26 @@ import pytest
 from matplotlib.figure import Figure
 
 from genlabel.reporting.charts import (
+    PALETTE,
+    THEME_COLORS,
     Bar,
     Curve,
     HeatCell,
     Interval,
-    add_class_legend,
-    class_color,
     draw_bars,
-    draw_classes,
     draw_curves,
-    draw_halves,
     draw_heat_map,
     draw_intervals,
+    new_figure,
+)
+from genlabel.reporting.report.projection import (
+    add_class_legend,
+    class_color,
+    discriminant_directions,
+    draw_classes,
+    draw_halves,
     draw_regions,
 )
-from genlabel.reporting.figures import PALETTE, THEME_COLORS, new_figure
-from genlabel.reporting.report.projection import discriminant_directions
 from genlabel.reporting.svg import inline_svg
 
 HOSTILE = "<script>\"'&</svg>$_{\x00\u202e"
@@ -42,10 +46,10 @@ CURVE = Curve([0.25, 0.75], [0.5, 0.1], [HOSTILE, "three quarters"], low=[0.4, 0
 EDGES, REGIONS = (np.linspace(-2, 2, 9), np.linspace(-1, 1, 6)), RNG.integers(0, 3, (5, 8))
 LEFT, RIGHT = np.array([0, 19, 1]), np.array([1, 19, 0])
 CHARTS: dict[str, Callable[[Any], None]] = {
-    "intervals": lambda ax: draw_intervals(ax, ROWS, "axis", zero=True),
+    "intervals": lambda ax: draw_intervals(ax, ROWS, "axis"),
     "one interval": lambda ax: draw_intervals(ax, ROWS[2:], "axis"),
     "bars": lambda ax: draw_bars(ax, [Bar(HOSTILE, 3.0, "3 rows"), Bar("b", 0.0, "none")], "rows"),
-    "heat map": lambda ax: draw_heat_map(ax, NAMES, NAMES, CELLS, across="one", down="other"),
+    "heat map": lambda ax: draw_heat_map(ax, NAMES, CELLS, across="one", down="other"),
     "curves": lambda ax: draw_curves(ax, [CURVE, Curve([], [], [])], "x", "y"),
     "classes": lambda ax: draw_classes(ax, POINTS, INDEX, 20, 5.0),
     "one place": lambda ax: draw_classes(ax, np.zeros((3, 2)), np.zeros(3, dtype=np.intp), 1, 5.0),
@@ -120,7 +124,7 @@ def test_cells_are_deeper_the_larger_their_value() -> None:
     centers = np.array([path.vertices[:4].mean(0) for path in cells.get_paths()])
     np.testing.assert_allclose(centers, [(cell.column, cell.row) for cell in CELLS])
     ax = Figure().subplots()
-    draw_heat_map(ax, ["a"], ["a"], [HeatCell(0, 0, 2.0, "200 %", "tip")], across="one", down="other")
+    draw_heat_map(ax, ["a"], [HeatCell(0, 0, 2.0, "200 %", "tip")], across="one", down="other")
     assert ax.collections[0].get_facecolors()[0, 3] == 1.0
 
 

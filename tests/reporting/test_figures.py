@@ -17,7 +17,6 @@ from genlabel.reporting.figures import (
     plot_comparison,
     plot_points,
     plot_regions,
-    plot_soft_labels,
 )
 from genlabel_paper.benchmark.figure import plot_benchmark
 
@@ -145,7 +144,7 @@ def test_points_have_the_colors_of_their_classes() -> None:
 def test_soft_labels_show_the_largest_share() -> None:
     labels = np.eye(9) * 0.5 + 0.5 / 9
     ax = Figure().subplots()
-    plot_soft_labels(ax, np.arange(18.0).reshape(9, 2), labels)
+    plot_points(ax, np.arange(18.0).reshape(9, 2), labels)
     (dots,) = ax.collections
     rows = (np.asarray(dots.get_offsets())[:, 0] / 2).astype(int)
     expected = np.array([to_rgb(color) for color in class_colors(9)])[rows]

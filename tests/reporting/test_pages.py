@@ -38,7 +38,7 @@ PAGE = """{% extends "page.j2" %}{% import "macros.j2" as ui %}
 {% endcall %}
 {% endblock %}"""
 DRAWING = """<svg viewBox="0 0 40 40" role="img"><title>{{ text }}</title>
-<circle cx="20" cy="20" r="9" class="f1"><title>value {{ text }}</title></circle></svg>"""
+<circle cx="20" cy="20" r="9"><title>value {{ text }}</title></circle></svg>"""
 
 
 def a_page(text: str = "plain") -> str:

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel.cli.console import Debug, one_line_errors
-from genlabel.reporting.terminal import print_grid, print_line
+from genlabel.reporting.terminal import print_line, table_console
 
 
 def datasets(
@@ -43,7 +43,7 @@ def datasets(
         grid.add_column(name, justify="right" if name in ("rows", "columns", "classes") else "left")
     for row in tables.itertuples(index=False):
         grid.add_row(*(Text(str(value)) for value in row))
-    print_grid(grid)
+    table_console().print(grid)
     if not has_local:
         print_line("OpenML datasets: none is local; GENLABEL_DATA_HOME names a folder with a manifest.csv and a cache")
     if len(tables):

@@ -1,26 +1,43 @@
-"""Figures of methods, points, labels and regions, by matplotlib's `Figure` without pyplot, so without a display.
-
-In a page the colors of `PALETTE` follow its theme.
-"""
+"""Figures of comparisons, diagnoses, points and decision regions, by matplotlib's `Figure` without pyplot."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb, to_rgba
+from matplotlib.colors import ListedColormap, to_hex, to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from genlabel.evaluation.comparison.verdict import accuracy_in_percent, interval
-from genlabel.reporting.html import clean_text, shorten
+from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.density_check import DensityCheck
+from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
+from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
+from genlabel.evaluation.diagnosis.verdict import overall_stats
+from genlabel.reporting.charts import (
+    ARM_COLORS,
+    GRAY,
+    PALETTE,
+    Bar,
+    HeatCell,
+    Interval,
+    draw_bars,
+    draw_heat_map,
+    draw_intervals,
+    finish_axes,
+    new_figure,
+    plain_text,
+)
+from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.svg import set_tips
 
-DPI = 160
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Colors that differ under the common kinds of color blindness (Okabe and Ito, 2008)."""
 RIVALS = (OKABE_ITO[0], "#999999", OKABE_ITO[1])
@@ -30,46 +47,9 @@ TOL_NINE = ("#4F44C4", "#DDCC77", "#CC6677", "#88CCEE", "#5C5C5C", "#117733", "#
 
 Indigo and black are lighter than his, so that they are visible on a dark page too.
 """
-PALETTE = ("#0072b2", "#d55e00", "#00865f", "#b85c92", "#c48400", "#5b4fc4", "#2b97cf", "#6b6b6b")
-HEAT, COOL = "#e8862e", "#4a9bd4"
-THEME_COLORS = {color: f"c{number}" for number, color in enumerate(PALETTE, 1)} | {HEAT: "heat", COOL: "cool"}
-"""CSS variables of these colors, which have darker or lighter values on a dark page."""
-GRAY = PALETTE[7]
-ARM_COLORS = {"vanilla": PALETTE[0], "mixup": PALETTE[1], "GenLabel": PALETTE[2]}
-"""Colors of the methods that differ in their mixing alone."""
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches.
-
-    >>> new_figure(4.0, 3.0).get_size_inches().tolist()
-    [4.0, 3.0]
-    """
-    return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
-
-
-def plain_text(text: object, length: int = 200) -> str:
-    """Return a text of the user's for a figure: short, one line, without characters that SVG or mathtext reads.
-
-    >>> plain_text("5 $ a dollar, or a euro", 12)
-    '5 \\\\$ a d…euro'
-    """
-    return clean_text(shorten(text, length)).replace("$", r"\$")
-
-
-def finish_axes(ax: Axes, title: str = "", grid: Literal["both", "x", "y"] | None = "x") -> None:
-    """Set the title, draw a pale grid below everything, and remove the frame at the top and the right.
-
-    >>> ax = new_figure(4.0, 3.0).subplots()
-    >>> finish_axes(ax, "accuracy")
-    >>> ax.get_title()
-    'accuracy'
-    """
-    ax.set_title(title, fontsize=10)
-    if grid:
-        ax.grid(axis=grid, color="#dddddd", linewidth=0.8)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
+MAX_CLASSES_PANEL, MAX_CLASSES = 8, 26
+"""Classes whose pairs are a heat map, in a panel and in a figure of its own; of more, the worst pairs are listed."""
+MAX_PAIRS, MAX_CURVES = 12, 3
 
 
 def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float = 0.3) -> Figure:
@@ -81,7 +61,7 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
         Results of `genlabel.evaluation.comparison.compare`: columns method, split, accuracy, log_loss.
     title : str
     test_size : float
-        Share of the rows in each test set, as given to `compare`; see `genlabel.evaluation.comparison.interval`.
+        Share of the rows in each test set, as given to `compare`.
 
     Examples
     --------
@@ -142,6 +122,133 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
     ax.margins(x=0.08)
 
 
+def plot_diagnosis(diagnosis: Diagnosis) -> Figure:
+    """Draw the result of `genlabel.diagnose`: one panel where the stacked density is not trusted, else four.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import diagnose
+    >>> len(plot_diagnosis(diagnose(*load_iris(return_X_y=True), cv=2)).axes)
+    4
+    """
+    mixed, experiment = diagnosis.mixed, diagnosis.experiment
+    figure = new_figure(7.0, 3.6) if mixed is None else new_figure(11.5, 8.4)
+    size = f"{diagnosis.n} rows, {diagnosis.d} features, {len(diagnosis.classes)} classes"
+    figure.suptitle(f"{diagnosis.verdict.sentence}\n{size}", fontsize=12)
+    if mixed is None:
+        draw_density_check(figure.subplots(), diagnosis.density_check)
+        return figure
+    (check, intrusion), (labels, gains) = figure.subplots(2, 2)
+    draw_density_check(check, diagnosis.density_check)
+    draw_intrusion(intrusion, diagnosis, mixed, MAX_CLASSES_PANEL)
+    draw_label_distance(labels, diagnosis, mixed)
+    if experiment is None:
+        gains.set_axis_off()
+    else:
+        draw_gains(gains, experiment)
+    return figure
+
+
+def draw_density_check(ax: Axes, check: DensityCheck) -> None:
+    """Draw the log-losses of the stacked density, of logistic regression and of the class priors, with intervals."""
+    gains = {"logistic regression": check.over_logistic, "class priors": check.over_prior}
+    losses = {"stacked density": check.density, "logistic regression": check.logistic, "class priors": check.prior}
+    high = {name: check.density + gain.high for name, gain in gains.items() if np.isfinite(gain.low)}
+    bars = [
+        Bar(name, value, f"{value:.3f}", *((GRAY, 0.4) if name in gains else (PALETTE[2], 1.0)), high.get(name, value))
+        for name, value in losses.items()
+    ]
+    axis = f"← held-out log-loss (nats, {check.rows} rows): lower is better"
+    draw_bars(ax, bars, f"{axis}\nlines: 95 % interval of the difference to the stacked density")
+    for y, (name, gain) in enumerate(gains.items(), 1):
+        if name in high:
+            ax.plot([check.density + gain.low, high[name]], [y, y], color="black", linewidth=1.5)
+    if np.isfinite(check.density):
+        ax.axvline(check.density, color=PALETTE[2], linewidth=1.0, linestyle=":")
+    ax.set_title(f"The stacked density is {'' if check.trusted else 'not '}trusted", fontsize=10)
+
+
+def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_classes: int = MAX_CLASSES) -> None:
+    """Draw how often mixed samples land among another class: a heat map of the pairs, or the worst of many."""
+    pairs, k = mixed.pairs, len(diagnosis.classes)
+    overall = overall_stats(mixed)["intrusion"]
+    chance = f"{100 * mixed.chance:.1f} % with permuted labels"
+    title = f"Mixed samples among another class: {100 * overall:.1f} %\n({chance})"
+    names = short_names(diagnosis.classes, 18 if k <= 4 else 12)
+    if k > max_classes:
+        worst = diagnosis.to_frame("pairs", MAX_PAIRS)
+        rows = [
+            Interval(f"{names[one]} with {names[other]}", share, low, high, PALETTE[1])
+            for one, other, share, low, high in worst[["class_1", "class_2", "intrusion", "low", "high"]].to_numpy()
+        ]
+        draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
+        ax.set_title(title, fontsize=10)
+        return
+    index = {name: c for c, name in enumerate(diagnosis.classes.tolist())}
+    top = max(0.3, float(pairs["intrusion"].max()))
+    cells = []
+    for pair in pairs.to_dict("records"):
+        share, low, high = (100 * float(pair[name]) for name in ("intrusion", "low", "high"))
+        text = f"{share:.0f} %\n{low:.0f} to {high:.0f}" if k <= 8 else f"{share:.0f}"
+        tip = (
+            f"{name_of(pair['class_1'])} with {name_of(pair['class_2'])}: {percent(pair['intrusion'])} of "
+            f"{pair['n_mixed']} mixed samples (95 % interval {percent(pair['low'], 0)} to {percent(pair['high'], 0)})\n"
+            f"with permuted labels {percent(pair['permuted'], 0)}, unlike any row {percent(pair['atypical'], 0)}"
+        )
+        cells.append(HeatCell(index[pair["class_2"]], index[pair["class_1"]], share / 100 / top, text, tip))
+    draw_heat_map(ax, list(names.values()), cells, across="class of one parent", down="class of the other")
+    if k <= 8:
+        ax.set_xlabel(f"{ax.get_xlabel()}\nbelow the share: 95 % interval, in %")
+    ax.set_title(title, fontsize=10)
+
+
+def draw_label_distance(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats) -> None:
+    """Draw the distance of the two labels along lambda, for all mixed samples and for the pairs where it is largest."""
+    lambdas, names = mixed.lambdas, short_names(diagnosis.classes, 12)
+    weighted = lambdas.merge(mixed.pairs[["class_1", "class_2", "weight"]], on=["class_1", "class_2"])
+    mass, cells = weighted["weight"] * weighted["n_mixed"], [weighted["lam_low"], weighted["lam_high"]]
+    overall = (mass * weighted["total_variation"]).groupby(cells).sum() / mass.groupby(cells).sum()
+    middles = [(low + high) / 2 for low, high in overall.index]
+    ax.plot(middles, overall, "o-", color="black", linewidth=2, label="all mixed samples")
+    worst = mixed.pairs.sort_values("total_variation", ascending=False).head(MAX_CURVES)
+    for color, one, other in zip(PALETTE, worst["class_1"], worst["class_2"], strict=False):
+        here = lambdas[(lambdas["class_1"] == one) & (lambdas["class_2"] == other)]
+        middle = (here["lam_low"] + here["lam_high"]) / 2
+        ax.plot(middle, here["total_variation"], "o--", color=color, label=f"{names[one]} with {names[other]}")
+    ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="lambda: weight of the first class")
+    ax.set_ylabel("total variation: 0 same, 1 disjoint")
+    ax.legend(fontsize=8, frameon=False, loc="best")
+    finish_axes(ax, "Distance of mixup's label to the stacked density's")
+
+
+def draw_gains(ax: Axes, experiment: PairedExperiment) -> None:
+    """Draw the gains of the paired experiment with their intervals, affinity and diversity in words."""
+    ax.axvline(0.0, color="black", linewidth=1.0)
+    rows = []
+    for name, gain in experiment.gains.items():
+        arm, _, rival = name.partition(" over ")
+        note = f"affinity {experiment.affinity[arm]:.2f}, diversity {experiment.diversity[arm]:.2f}"
+        rows.append(Interval(name, *gain, ARM_COLORS[arm], note if rival == "vanilla" else ""))
+    draw_intervals(ax, rows, "gain in held-out log-loss (nats): higher is better →\nline: 95 % interval")
+    reach = 1.15 * max(abs(end) for end in ax.get_xlim())
+    if np.isfinite(reach):
+        ax.set_xlim(-reach, reach)
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.set_title(f"Paired experiment: vanilla has log-loss {experiment.log_loss['vanilla']:.3f}", fontsize=10)
+
+
+def short_names(classes: Any, length: int) -> dict[Any, str]:
+    """Return the name of each class in at most `length` characters, with its number where two begin alike.
+
+    >>> short_names(["lily", "lily of the valley", "lily of the Nile"], 12)
+    {'lily': 'lily', 'lily of the valley': '2: lily of …', 'lily of the Nile': '3: lily of …'}
+    """
+    cut = [name if len(name) <= length else name[: length - 1] + "…" for name in map(str, classes)]
+    return {
+        key: plain_text(name if cut.count(name) == 1 else f"{number}: {name[: length - 4]}…")
+        for number, (key, name) in enumerate(zip(classes, cut, strict=True), 1)
+    }
+
+
 def class_colors(k: int) -> list[str]:
     """Return `k` colors for classes, safe for color-blind readers up to nine.
 
@@ -150,35 +257,27 @@ def class_colors(k: int) -> list[str]:
     """
     if k <= 9:
         return list((OKABE_ITO if k <= 4 else TOL_NINE)[:k])
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
     return [to_hex(color) for color in colormaps["turbo"](np.linspace(0.05, 0.95, k))]
 
 
 def plot_points(ax: Axes, X: ArrayLike, y: ArrayLike, *, size: float = 6.0) -> None:
-    """Draw points (n, 2) in the colors of their classes `y` (n,).
+    """Draw points (n, 2) in the colors of their classes (n,), or of the largest column of their soft labels (n, k).
 
     >>> ax = Figure().subplots()
-    >>> plot_points(ax, [[0.0, 0.0], [1.0, 1.0]], ["a", "b"])
-    >>> len(ax.collections[0].get_offsets())
-    2
-    """
-    points = np.asarray(X, dtype=np.float64)
-    classes, index = np.unique(np.asarray(y), return_inverse=True)
-    _scatter(ax, points, index, len(classes), size)
-
-
-def plot_soft_labels(ax: Axes, X_mix: ArrayLike, labels: ArrayLike, *, size: float = 6.0) -> None:
-    """Draw mixed points (n, 2) in the color of their top-1 label, the largest column of `labels` (n, k).
-
-    >>> ax = Figure().subplots()
-    >>> plot_soft_labels(ax, [[0.0, 0.0]], [[0.2, 0.8]])
+    >>> plot_points(ax, [[0.0, 0.0]], [[0.2, 0.8]])
     >>> bool((ax.collections[0].get_facecolor()[0, :3] == to_rgb(class_colors(2)[1])).all())
     True
     """
-    proba = np.asarray(labels)
-    _scatter(ax, np.asarray(X_mix, dtype=np.float64), proba.argmax(axis=1), proba.shape[1], size)
+    labels = np.asarray(y)
+    if labels.ndim == 2:
+        index, k = labels.argmax(axis=1), labels.shape[1]
+    else:
+        classes, index = np.unique(labels, return_inverse=True)
+        k = len(classes)
+    colors = np.array([to_rgb(color) for color in class_colors(k)])
+    order = np.random.default_rng(0).permutation(len(index))  # no class lies on top of the others
+    first, second = np.asarray(X, dtype=np.float64)[order].T
+    ax.scatter(first, second, c=colors[index[order]], s=size, linewidths=0, rasterized=True)
 
 
 def plot_regions(
@@ -213,7 +312,7 @@ def plot_regions(
     1
     """
     points = np.asarray(X, dtype=np.float64)
-    classes, index = np.unique(np.asarray(y), return_inverse=True)
+    classes = np.unique(np.asarray(y))
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.08 * np.maximum(high - low, 1e-9)
     if ax.get_autoscalex_on():
@@ -233,12 +332,4 @@ def plot_regions(
     )
     for c in np.unique(region)[1:]:
         ax.contour(xs, ys, region == c, levels=[0.5], colors="#333333", linewidths=0.8)
-    _scatter(ax, points, index, len(classes), size)
-
-
-def _scatter(ax: Axes, points: NDArray[np.float64], index: NDArray[Any], k: int, size: float) -> None:
-    """Draw all points as one collection, in random order: no class lies on top of the others."""
-    colors = np.array([to_rgb(color) for color in class_colors(k)])
-    order = np.random.default_rng(0).permutation(len(points))
-    x, y = points[order].T
-    ax.scatter(x, y, c=colors[index[order]], s=size, linewidths=0, rasterized=True)
+    plot_points(ax, points, y, size=size)

@@ -1,6 +1,7 @@
-"""Pages from Jinja2 templates: everything that a template prints is escaped, characters that no page may hold go.
+"""Pages from Jinja2 templates, their tables, and the numbers and names of their sentences.
 
-A page is one HTML file with its style and its script inside; its content security policy forbids all requests.
+A page is one HTML file with its style and its script inside; its content security policy forbids all requests. All that
+a template prints is escaped, and characters that no page may hold are replaced.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, TypeAlias, final
 
+import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 UNFIT_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters and halves of surrogate pairs, which HTML forbids."""
@@ -23,8 +26,8 @@ DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Marks that reverse the direction of all text behind them."""
 MIN_FILTER_ROWS, MAX_FULL_ROWS = 8, 25
 """Rows from which a table has a filter, and above which it scrolls within its own box."""
-MAX_WORD, MAX_CELL = 24, 120
-"""Characters of a word that is not broken, and of a cell; a longer cell shows all of it under the pointer."""
+MAX_WORD, MAX_CELL, MAX_NAME = 24, 120, 40
+"""Characters of a word that is not broken, of a cell (the pointer shows all of it), and of a name in a sentence."""
 
 
 @cache
@@ -33,18 +36,11 @@ def environment(package: str = "genlabel.reporting") -> Environment:
 
     Output is escaped, an unknown name is an error.
 
-    Parameters
-    ----------
-    package : str
-        Package with a folder "templates".
-
-    Examples
-    --------
     >>> environment().from_string("<p>{{ text }}</p>").render(text="a < b")
     '<p>a &lt; b</p>'
     """
     loaders = [PackageLoader(name) for name in dict.fromkeys((package, "genlabel.reporting"))]
-    made = Environment(
+    result = Environment(
         loader=ChoiceLoader(loaders),
         autoescape=True,
         undefined=StrictUndefined,
@@ -52,8 +48,12 @@ def environment(package: str = "genlabel.reporting") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["content_security_policy"] = _content_security_policy
-    return made
+    script = b64encode(sha256(result.get_template("page.js").render().encode()).digest()).decode()
+    result.globals["content_security_policy"] = (
+        f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return result
 
 
 def clean_text(value: Any) -> str:
@@ -68,13 +68,80 @@ def clean_text(value: Any) -> str:
     return DIRECTION_MARKS.sub(lambda mark: f"[U+{ord(mark[0]):04X}]", text)
 
 
-@cache
-def _content_security_policy() -> str:
-    """Return the rules of a page: show what is in it, run its script and no other."""
-    script = environment().get_template("page.js").render()
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    return f"default-src 'none'; script-src 'sha256-{digest}'; {rest}"
+def shorten(text: object, length: int = 24, tail: bool = True) -> str:
+    """Return a text in at most `length` characters, on one line: its beginning and, with `tail`, its end.
+
+    Names that begin alike often end in a number, which the tail keeps.
+
+    >>> shorten("lily of the valley, number 12", 16)
+    'lily of t…ber 12'
+    >>> shorten("lily of the valley, number 12", 12, tail=False)
+    'lily of the…'
+    """
+    line = " ".join(str(text).split())
+    if len(line) <= length:
+        return line
+    end = (2 * (length - 1)) // 5 if tail else 0
+    return line[: length - 1 - end].rstrip() + "…" + line[len(line) - end :].lstrip()
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share in percent."""
+    return f"{100 * share:.{digits}f} %"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """Return a number with its sign.
+
+    >>> signed(0.25), signed(-0.25)
+    ('+0.250', '−0.250')
+    """
+    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def name_of(text: object, length: int = MAX_NAME) -> str:
+    """Return a name of the user's within a sentence, in quotes if it looks like a number.
+
+    >>> name_of("setosa"), name_of(3)
+    ('setosa', '“3”')
+    """
+    short = shorten(text, length)
+    try:
+        float(short or "0")
+    except ValueError:
+        return short
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{short}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+
+def format_label(label: NDArray[np.float64], names: Sequence[str], most: int = 3) -> str:
+    """Return the most probable classes of a soft label (k,).
+
+    >>> format_label(np.array([0.0, 0.25, 0.75]), ["a", "b", "c"])
+    'c 0.75, b 0.25'
+    """
+    order = np.argsort(-label, kind="stable")[:most]
+    return ", ".join(f"{names[c]} {label[c]:.2f}" for c in order if label[c] >= 0.005)
+
+
+def list_names(names: Sequence[object], most: int = 6) -> str:
+    """Return names as a list in words.
+
+    >>> list_names(["a", "b", "c"]), list_names(["a"]), list_names(["a", "b", "c"], 2)
+    ('a, b and c', 'a', 'a, b and 1 more')
+    """
+    shown = [name_of(name) for name in names[:most]]
+    if len(names) > most:
+        shown.append(f"{len(names) - most} more")
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown) or "none"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> count_of(1, "row"), count_of(1200, "row"), count_of(2, "class")
+    ('1 row', '1,200 rows', '2 classes')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 @final
@@ -114,6 +181,16 @@ class TableCell:
         return " ".join(filter(None, ["words" if wraps else "", "long" if long else "", self.class_]))
 
 
+def number_cell(value: float, digits: int) -> TableCell:
+    """Return a cell of a number, by which its column is sorted; empty for NaN."""
+    return TableCell("" if isnan(value) else f"{value:.{digits}f}", float(value))
+
+
+def percent_cell(value: float) -> TableCell:
+    """Return a cell of a share; empty for NaN."""
+    return TableCell("" if isnan(value) else percent(value), float(value))
+
+
 Row: TypeAlias = list[str | TableCell]
 """Cells of a row of a table; the first one is its heading."""
 
@@ -121,28 +198,8 @@ Row: TypeAlias = list[str | TableCell]
 @final
 @dataclass(frozen=True)
 class DataTable:
-    """Table of a page, drawn by the macro `data_table`; the first cell of each row is its heading.
+    """Table of a page, drawn by the macro `data_table`.
 
-    Parameters
-    ----------
-    caption : str
-    head : sequence of str
-        Titles of the columns.
-    rows : sequence of rows
-        Each a sequence of as many strings or cells.
-    words : sequence of int
-        Indices of columns of text, which wrap.
-    best : sequence of int
-        Indices of rows that are marked.
-    sortable : bool
-        If True, a click on a title sorts.
-    filterable : bool, optional
-        If True, the table has a search box; by default from eight rows on.
-    sorted_by : int, optional
-        Index of the column by which the rows are sorted already, in ascending order.
-
-    Examples
-    --------
     >>> table = DataTable("Sizes", ["name", "cm"], [["a < b", TableCell("1.0", 1.0)]])
     >>> table.classes, [cell.sort_key for cell in table.cells[0]]
     ('sortable', [None, '1'])
@@ -152,10 +209,15 @@ class DataTable:
     head: Sequence[str]
     rows: Sequence[Sequence[str | TableCell]]
     words: Sequence[int] = ()
+    """Indices of columns of text, which wrap."""
     best: Sequence[int] = ()
+    """Indices of rows that are marked."""
     sortable: bool = True
+    """Whether a click on a title sorts."""
     filterable: bool | None = None
+    """Whether the table has a search box; by default from eight rows on."""
     sorted_by: int | None = None
+    """Index of the column by which the rows are sorted already, in ascending order."""
 
     @property
     def cells(self) -> list[list[TableCell]]:
@@ -172,20 +234,3 @@ class DataTable:
     def is_tall(self) -> bool:
         """True if the table scrolls within its own box."""
         return len(self.rows) > MAX_FULL_ROWS
-
-
-def shorten(text: object, length: int = 24, tail: bool = True) -> str:
-    """Return a text in at most `length` characters, on one line: its beginning and, with `tail`, its end.
-
-    Names that begin alike often end in a number, which the tail keeps.
-
-    >>> shorten("lily of the valley, number 12", 16)
-    'lily of t…ber 12'
-    >>> shorten("lily of the valley, number 12", 12, tail=False)
-    'lily of the…'
-    """
-    line = " ".join(str(text).split())
-    if len(line) <= length:
-        return line
-    end = (2 * (length - 1)) // 5 if tail else 0
-    return line[: length - 1 - end].rstrip() + "…" + line[len(line) - end :].lstrip()

@@ -8,15 +8,12 @@ import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import count
 from xml.etree import ElementTree as ET  # reads what matplotlib wrote  # nosec B405
 
 import matplotlib
-import numpy as np
 from markupsafe import Markup
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.path import Path
 from PIL import Image
 
 from genlabel.reporting.html import clean_text
@@ -25,8 +22,6 @@ RASTER_DPI, MAX_IMAGE_COLORS = 120, 96
 """Resolution and palette of what is drawn point by point; text and lines have neither."""
 CSS_PIXELS = 96
 """Pixels of an inch in CSS."""
-MAX_LINE_ERROR = 0.2
-"""Distance that a simplified line may be off, in points (72 of an inch), the unit of matplotlib's SVG."""
 DECIMALS = {"d": 1, "x": 1, "y": 1, "width": 1, "height": 1, "transform": 4}
 PNG = "data:image/png;base64,"
 TIP, DECORATION = "tip:", "decoration"
@@ -40,14 +35,7 @@ ID = re.compile(r"#([\w.-]+)")
 
 
 def set_tips(artist: Artist, texts: Sequence[str]) -> None:
-    """Give each part of an artist (points of a collection, or one bar) a text, which a page shows under the pointer.
-
-    >>> from matplotlib.patches import Rectangle
-    >>> bar = Rectangle((0, 0), 1, 1)
-    >>> set_tips(bar, ["3 rows"])
-    >>> bar.get_gid()
-    'tip:["3 rows"]'
-    """
+    """Give each part of an artist (points of a collection, or one bar) a text, which a page shows under the pointer."""
     artist.set_gid(TIP + json.dumps([clean_text(text) for text in texts]))
 
 
@@ -61,10 +49,8 @@ def inline_svg(
     figure : Figure
     name : str
         Start of its ids, which differs from that of any other figure of the page.
-    title : str
-        Name of the figure, or a sentence that says what it shows, for readers who do not see it.
-    description : str
-        A longer text for these readers.
+    title, description : str
+        Name of the figure, or a sentence that says what it shows, and a longer text, for readers who do not see it.
     theme_colors : dict of str -> str, optional
         CSS variables by color, such as {"#0072b2": "c1"}; other colors are the same in light and dark.
 
@@ -80,49 +66,42 @@ def inline_svg(
         no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
         figure.savefig(file, format="svg", metadata=no_metadata, transparent=True, dpi=RASTER_DPI)
     root = ET.fromstring(file.getvalue())  # matplotlib's, of this moment  # nosec B314
-    _strip(root)
-    for group in list(root.iter("g")):
-        _show_tips(group)
-    _rename_ids(root, name)
     for part in root.iter():
-        _compress(part)
-        if "style" in part.attrib and part.tag in ("text", "tspan"):
-            part.set("style", FONT_FAMILY.sub("", part.attrib["style"]))
-        elif "style" in part.attrib:
-            part.set("style", COLOR.sub(lambda found: _theme_color(found, theme_colors or {}), part.attrib["style"]))
-    for group in root.iter("g"):
-        _share_style(group)
-    width, height = (inches * CSS_PIXELS for inches in figure.get_size_inches())
-    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "class": "matplotlib"}
-    root.attrib["style"] = f"fill: var(--text); max-width: {width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
-    for place, (tag, text) in enumerate({"title": title, "desc": description}.items()):
-        if text:
-            words = ET.Element(tag)
-            words.text = clean_text(text)
-            root.insert(place, words)
-    return Markup(ET.tostring(root, encoding="unicode"))
-
-
-def _strip(root: ET.Element) -> None:
-    """Remove namespaces, blanks, metadata, and matplotlib's style, which would be that of the whole page."""
-    for part in root.iter():
-        part.tag = part.tag.rpartition("}")[2]
+        part.tag = part.tag.rpartition("}")[2]  # without its namespace
         part.attrib = {key.rpartition("}")[2]: value for key, value in part.attrib.items()}
         part.text, part.tail = ((words or "").strip() or None for words in (part.text, part.tail))
     for part in list(root.iter()):
-        for inside in [inside for inside in part if inside.tag in ("metadata", "style")]:
-            part.remove(inside)
+        for child in list(part):
+            if child.tag in ("metadata", "style"):  # matplotlib's style would be that of the whole page
+                part.remove(child)
+    for group in list(root.iter("g")):
+        _add_tips(group)
+    _rename_ids(root, name)
+    for part in root.iter():
+        _compress(part)
+        if part.tag in ("text", "tspan") and "style" in part.attrib:
+            part.set("style", FONT_FAMILY.sub("", part.attrib["style"]))
+        elif "style" in part.attrib:
+            part.set("style", COLOR.sub(lambda match: _theme_color(match, theme_colors or {}), part.attrib["style"]))
+    width, height = (inches * CSS_PIXELS for inches in figure.get_size_inches())
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "class": "matplotlib"}
+    root.attrib["style"] = f"fill: var(--text); max-width: {width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
+    for position, (tag, text) in enumerate({"title": title, "desc": description}.items()):
+        if text:
+            element = ET.Element(tag)
+            element.text = clean_text(text)
+            root.insert(position, element)
+    return Markup(ET.tostring(root, encoding="unicode"))
 
 
-def _show_tips(group: ET.Element) -> None:
+def _add_tips(group: ET.Element) -> None:
     """Turn the texts of `set_tips` into a `title` of each mark."""
     if group.get("id") == DECORATION:
         group.set("pointer-events", "none")
-    if not group.get("id", "").startswith(TIP):
-        return
-    texts = json.loads(group.attrib["id"].removeprefix(TIP))
-    for mark, text in zip(_marks(group), texts, strict=True):
-        ET.SubElement(mark, "title").text = text
+    if group.get("id", "").startswith(TIP):
+        texts = json.loads(group.attrib["id"].removeprefix(TIP))
+        for mark, text in zip(_marks(group), texts, strict=True):
+            ET.SubElement(mark, "title").text = text
 
 
 def _marks(group: ET.Element) -> Iterator[ET.Element]:
@@ -136,30 +115,20 @@ def _marks(group: ET.Element) -> Iterator[ET.Element]:
 
 def _rename_ids(root: ET.Element, name: str) -> None:
     """Give new ids to the parts that others refer to; others need none."""
-    targets = [target for part in root.iter() for key in REFERENCES for target in _targets(part.get(key, ""))]
-    numbers = count(1)
-    new = {old: f"{name}-{next(numbers)}" for old in dict.fromkeys(targets)}
+    values = [(part, key, part.get(key, "")) for part in root.iter() for key in REFERENCES]
+    references = [value for value in values if value[2].startswith("#") or "url(#" in value[2]]
+    targets = dict.fromkeys(target for *_, text in references for target in ID.findall(text))
+    new = {old: f"{name}-{number}" for number, old in enumerate(targets, 1)}
+    for part, key, text in references:
+        part.set(key, ID.sub(lambda match: f"#{new[match[1]]}", text))
     for part in root.iter():
         old = part.attrib.pop("id", "")
         if old in new:
             part.set("id", new[old])
-        for key in REFERENCES:
-            words = part.get(key, "")
-            if _targets(words):
-                part.set(key, ID.sub(lambda found: f"#{new[found[1]]}", words))
-
-
-def _targets(words: str) -> list[str]:
-    """Return the ids that an attribute refers to."""
-    return ID.findall(words) if words.startswith("#") or "url(#" in words else []
 
 
 def _compress(part: ET.Element) -> None:
-    """Thin lines, round numbers, shrink images, drop rotations by zero."""
-    if "d" in part.attrib:
-        is_line = "fill: none" in part.get("style", "")
-        lines = re.findall("M[^M]*", part.attrib["d"])
-        part.set("d", "".join(_simplify(line) if is_line else line for line in lines))
+    """Round numbers, shrink images, drop rotations by zero."""
     for key, digits in DECIMALS.items():
         if key in part.attrib:
             part.set(key, _round(part.attrib[key], digits))
@@ -171,50 +140,19 @@ def _compress(part: ET.Element) -> None:
         del part.attrib["transform"]
 
 
-def _share_style(group: ET.Element) -> None:
-    """Move the style that all marks of a group have to the group; opacity of a group would be another thing."""
-    styles = {mark.get("style", "") for mark in group}
-    if (
-        len(group) > 1
-        and len(styles) == 1
-        and not group.get("style")
-        and {mark.tag for mark in group} <= {"use", "path"}
-    ):
-        (style,) = styles
-        if style and "opacity" not in style:
-            group.set("style", style)
-            for mark in group:
-                del mark.attrib["style"]
+def _round(text: str, digits: int) -> str:
+    """Return a text with every number in it rounded, without zeros at its end."""
+    return NUMBER.sub(lambda match: f"{round(float(match[0]), digits) + 0.0:.{digits}f}".rstrip("0").rstrip("."), text)
 
 
-def _round(words: str, digits: int) -> str:
-    """Return words with every number in them rounded, without zeros at its end."""
-
-    def short(found: re.Match[str]) -> str:
-        return f"{round(float(found[0]), digits) + 0.0:.{digits}f}".rstrip("0").rstrip(".")
-
-    return NUMBER.sub(short, words)
-
-
-def _simplify(line: str) -> str:
-    """Return a polyline without the points that lie on it within MAX_LINE_ERROR; other lines as they are."""
-    if set(re.findall("[A-Za-z]", line)) - set("MLz"):
-        return line
-    path = Path(np.array(re.findall(r"[-\d.]+", line), dtype=float).reshape(-1, 2))
-    path.simplify_threshold = MAX_LINE_ERROR
-    simple = path.cleaned(simplify=True)
-    points = np.asarray(simple.vertices)[np.asarray(simple.codes) != Path.STOP]
-    return "M" + "L".join(f"{x:.3f} {y:.3f}" for x, y in points) + "z" * line.rstrip().endswith("z")
-
-
-def _theme_color(found: re.Match[str], theme_colors: Mapping[str, str]) -> str:
+def _theme_color(match: re.Match[str], theme_colors: Mapping[str, str]) -> str:
     """Return a CSS variable for a color of the theme and for black, white and near grays; other colors stay."""
-    if found[2] in theme_colors:
-        return f"{found[1]}: var(--{theme_colors[found[2]]})"
-    red, green, blue = (int(found[2][at : at + 2], 16) for at in (1, 3, 5))
+    if match[2] in theme_colors:
+        return f"{match[1]}: var(--{theme_colors[match[2]]})"
+    red, green, blue = (int(match[2][at : at + 2], 16) for at in (1, 3, 5))
     if max(red, green, blue) - min(red, green, blue) > 8 or 0x60 < green < 0xC0:
-        return found[0]
-    return f"{found[1]}: var(--{'text' if green <= 0x60 else 'line' if green < 0xFF else 'card'})"
+        return match[0]
+    return f"{match[1]}: var(--{'text' if green <= 0x60 else 'line' if green < 0xFF else 'card'})"
 
 
 def _with_palette(source: str) -> str:

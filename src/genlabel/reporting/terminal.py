@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -44,18 +44,8 @@ def print_line(line: str, stderr: bool = False) -> None:
     Console(stderr=stderr, highlight=False).print(Text(line), soft_wrap=True)
 
 
-def print_grid(grid: Grid) -> None:
-    """Print a table in the width of the terminal."""
-    _console().print(grid)
-
-
-def fits_terminal(grid: Grid) -> bool:
-    """Return whether a table fits the width of the terminal without wrapping."""
-    console = _console()
-    return console.measure(grid, options=console.options.update_width(10 * FILE_WIDTH)).maximum <= console.width
-
-
-def _console() -> Console:
+def table_console() -> Console:
+    """Return a console of the width of the terminal or, for a file, of `FILE_WIDTH`."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
 
@@ -119,24 +109,13 @@ def table_dict(table: Table) -> dict[str, Any]:
 @final
 @dataclass(frozen=True)
 class ComparisonView:
-    """Comparison of methods on a table, to be printed, written or drawn.
-
-    Parameters
-    ----------
-    table : Table
-    results : DataFrame
-        Results of `genlabel.evaluation.comparison.compare`.
-    test_size : float
-        Share of the rows in each test set, for intervals.
-    settings : str
-        Splits and settings in words.
-    notes, failures : list of str
-    """
+    """Comparison of methods on a table, to be printed, written or drawn."""
 
     table: Table
     results: pd.DataFrame
     test_size: float
     settings: str
+    """Splits and settings in words."""
     notes: list[str]
     failures: list[str]
 
@@ -172,8 +151,8 @@ class ComparisonView:
         from genlabel.evaluation import comparison
         from genlabel.evaluation.comparison.verdict import accuracy_in_percent
 
-        percent = accuracy_in_percent(self.results)
-        print_scores(comparison.summarize(percent), comparison.rank_methods(self.results))
+        summary = comparison.summarize(accuracy_in_percent(self.results))
+        print_scores(summary, comparison.rank_methods(self.results))
         columns = describe_columns(self.table.columns, self.table.X)
         about = [f"{describe_table(self.table)}; {self.settings}", *columns, *chosen_lines(self.results)]
         notes = [f"note: {text}" for text in self.notes]
@@ -199,7 +178,8 @@ class ComparisonView:
     def plot(self) -> Figure:
         """Draw all methods but the prior baseline, which lies far from the others."""
         from genlabel.evaluation.comparison.run import PRIOR_BASELINE
-        from genlabel.reporting.figures import plain_text, plot_comparison
+        from genlabel.reporting.charts import plain_text
+        from genlabel.reporting.figures import plot_comparison
 
         shown = self.results[self.results["method"] != PRIOR_BASELINE]
         title = f"{plain_text(describe_table(self.table))}\n{plain_text(self.settings)}"
@@ -237,27 +217,24 @@ def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
 
     The seconds per fit are the last column to be left out but for the log-loss.
     """
-    choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)] + [COLUMNS[:1]]
-    grids = [_score_grid(summary, ranking, columns) for columns in choices]
-    place = next((place for place, grid in enumerate(grids) if fits_terminal(grid)), len(grids) - 1)
-    print_grid(grids[place])
-    omitted = ", ".join(column[0] for column in COLUMNS if column not in choices[place])
+    sign, console = plus_minus(), table_console()
+    for columns in [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)] + [COLUMNS[:1]]:
+        caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
+        grid = Grid(box=box.SIMPLE_HEAD, caption=caption)
+        grid.add_column("method", no_wrap=True)
+        for title, *_ in columns:
+            grid.add_column(title, justify="right", no_wrap=True)
+        for name in ranking:
+            cells = []
+            for _, score, digits, with_std in columns:
+                mean, std = (float(summary[score, part][name]) for part in ("mean", "std"))
+                spread = f" {sign} {std:.{digits}f}" if with_std and std == std else ""
+                cells.append(f"{mean:.{digits}f}{spread}" if mean == mean else "")
+            grid.add_row(Text(name), *cells)
+        unwrapped = console.measure(grid, options=console.options.update_width(10 * FILE_WIDTH))
+        if unwrapped.maximum <= console.width:
+            break
+    console.print(grid)
+    omitted = ", ".join(column[0] for column in COLUMNS if column not in columns)
     if omitted:
         print_line(f"this terminal is too narrow for: {omitted}; widen it, or use --json")
-
-
-def _score_grid(summary: pd.DataFrame, ranking: list[str], columns: Sequence[tuple[str, str, int, bool]]) -> Grid:
-    sign = plus_minus()
-    caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
-    grid = Grid(box=box.SIMPLE_HEAD, caption=caption)
-    grid.add_column("method", no_wrap=True)
-    for title, *_ in columns:
-        grid.add_column(title, justify="right", no_wrap=True)
-    for name in ranking:
-        cells = []
-        for _, score, digits, with_std in columns:
-            mean, std = (float(summary[score, part][name]) for part in ("mean", "std"))
-            spread = f" {sign} {std:.{digits}f}" if with_std and std == std else ""
-            cells.append(f"{mean:.{digits}f}{spread}" if mean == mean else "")
-        grid.add_row(Text(name), *cells)
-    return grid

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from genlabel.reporting.figures import DPI, RIVALS
+from genlabel.reporting.charts import DPI
+from genlabel.reporting.figures import RIVALS
 from genlabel_paper.benchmark.statistics import METRICS, dataset_means
 
 MIN_LOSS = 1e-3

@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from genlabel._validation import check_choice
-from genlabel.reporting.figures import DPI, plot_points
+from genlabel.reporting.charts import DPI
+from genlabel.reporting.figures import plot_points
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, mean_score
 from genlabel_paper.report.genmix import (

@@ -15,7 +15,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from genlabel.data.datasets import make_example2
-from genlabel.reporting.figures import DPI, plot_regions
+from genlabel.reporting.charts import DPI
+from genlabel.reporting.figures import plot_regions
 from genlabel_paper import theory
 from genlabel_paper.paired import EXACT
 from genlabel_paper.report.experiment import Experiment, no_cells

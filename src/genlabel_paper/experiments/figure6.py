@@ -18,7 +18,8 @@ from genlabel.attacks import linear_margins
 from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.densities import ClassDensity
 from genlabel.mixing import MixParams
-from genlabel.reporting.figures import DPI, plot_points, plot_regions, plot_soft_labels
+from genlabel.reporting.charts import DPI
+from genlabel.reporting.figures import plot_points, plot_regions
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, mean_score, select_records
 from genlabel_paper.report.results import (
@@ -224,9 +225,9 @@ def _titles() -> list[str]:
 def _plot_labels(axes: Sequence[Axes], mixture: LabeledMixture) -> None:
     plot_points(axes[0], mixture.X, mixture.y, size=3.0)
     axes[0].set_xlabel(f"{len(mixture.X)} points; color: class", fontsize=10)
-    plot_soft_labels(axes[1], mixture.mixed, mixture.linear, size=3.0)
+    plot_points(axes[1], mixture.mixed, mixture.linear, size=3.0)
     axes[1].set_xlabel(f"{mixture.lam}; color: top-1 label", fontsize=10)
-    plot_soft_labels(axes[2], mixture.mixed, mixture.generative, size=3.0)
+    plot_points(axes[2], mixture.mixed, mixture.generative, size=3.0)
     axes[2].set_xlabel("the same points; color: top-1 label", fontsize=10)
 
 

@@ -15,7 +15,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 
 from genlabel.data.datasets import make_example3
-from genlabel.reporting.figures import DPI
+from genlabel.reporting.charts import DPI
 from genlabel_paper.paired import EXACT
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes

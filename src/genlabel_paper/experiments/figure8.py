@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from genlabel.reporting.figures import DPI
+from genlabel.reporting.charts import DPI
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes
 from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Rendering, computed

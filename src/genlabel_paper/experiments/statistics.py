@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, studentized_range
 
-from genlabel.reporting.figures import DPI, OKABE_ITO, RIVALS
+from genlabel.reporting.charts import DPI
+from genlabel.reporting.figures import OKABE_ITO, RIVALS
 from genlabel_paper.experiments.table2 import EXPERIMENT as TABLE2
 from genlabel_paper.experiments.table3 import EXPERIMENT as TABLE3
 from genlabel_paper.paired import mean_scores, pair_trials

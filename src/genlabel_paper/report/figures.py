@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from genlabel.reporting.figures import DPI, OKABE_ITO, RIVALS
+from genlabel.reporting.charts import DPI
+from genlabel.reporting.figures import OKABE_ITO, RIVALS
 from genlabel_paper.paired import EXACT, count_wins
 
 COLORS = {

@@ -1,10 +1,11 @@
-"""Data of a report: a table, its comparison, its diagnosis, and what follows from them at once."""
+"""Data of a report, and the answers at its top: whether mixing helps, what to train, how far to trust it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
+from math import isnan
 from operator import add
 from typing import Any, TypeAlias, final
 
@@ -16,10 +17,17 @@ from numpy.typing import NDArray
 from genlabel.data.tables import Table
 from genlabel.evaluation.comparison import PairedDifference, rank_methods
 from genlabel.evaluation.comparison.run import PRIOR_BASELINE
-from genlabel.evaluation.comparison.verdict import as_plain, pair_methods
+from genlabel.evaluation.comparison.verdict import MIN_SPLITS, as_plain, pair_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
-from genlabel.reporting.html import DataTable
+from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
+
+MIN_SPEEDUP = 5.0
+"""Ratio of times from which a faster method is named."""
+MAX_NOTES, MAX_NOTE = 3, 160
+"""Notes at the top, and the characters of each."""
+UNBALANCED = 0.8
+"""Share of the largest class from which accuracy says little."""
 
 
 @final
@@ -57,40 +65,20 @@ class ReportSection:
 @final
 @dataclass(frozen=True)
 class ReportData:
-    """Table with what is known of it.
-
-    Parameters
-    ----------
-    table : Table
-    results : DataFrame or None
-        Results of `genlabel.evaluation.comparison.compare`.
-    diagnosis : Diagnosis or None
-    test_size : float
-        Share of the rows that a split holds out.
-    notes : sequence of str
-    settings : dict of str
-    command : str
-        Command that makes the report.
-    """
+    """Arguments of `write_report`: a table with what is known of it, and what follows from that at once."""
 
     table: Table
     results: pd.DataFrame | None
     diagnosis: Diagnosis | None
     test_size: float
-    notes: Sequence[str] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
-    command: str = ""
+    notes: Sequence[str]
+    settings: Mapping[str, str]
+    command: str
 
     @property
     def classes(self) -> NDArray[Any]:
         """Class labels of the table, (k,)."""
         return np.unique(self.table.y.to_numpy())
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        """Names of the features that were diagnosed; None where string columns became several features."""
-        names = [str(name) for name in self.table.X.columns]
-        return names if self.diagnosis is not None and len(names) == self.diagnosis.d else None
 
     @property
     def n_splits(self) -> int:
@@ -123,7 +111,7 @@ class ReportData:
         groups = counted.groupby("method", sort=False)["held_out"]
         return {str(name): reduce(add, map(PredictionCounts.from_dict, group)) for name, group in groups}
 
-    @cached_property
+    @property
     def counts(self) -> dict[str, PredictionCounts]:
         """Counts of held-out predictions, by method: of the comparison, else of the paired experiment."""
         return self.compared_counts or (self.diagnosis.prediction_counts if self.diagnosis is not None else {})
@@ -161,8 +149,113 @@ class ReportData:
             return float("nan")
         return float(self.results.loc[self.results["method"] == method, score].mean())
 
-    def pair(self, method: str, other: str, score: str = "log_loss") -> PairedDifference | None:
-        """Return the difference of two methods; None unless both were compared."""
+    def pair(self, method: str, other: str) -> PairedDifference | None:
+        """Return the difference in log-loss of two methods; None unless both were compared."""
         if self.results is None or not {method, other} <= set(self.ranking):
             return None
-        return pair_methods(self.results, method, other, score, self.test_size)
+        return pair_methods(self.results, method, other, test_size=self.test_size)
+
+
+def headline(data: ReportData) -> str:
+    """Return the verdict in one or two sentences."""
+    sentences = []
+    if data.diagnosis is not None:
+        sentences.append(data.diagnosis.verdict.sentence)
+    if data.results is not None:
+        rest = f"{list_names(data.near)} cannot be told from it" if data.near else "no other method comes near it"
+        rest = "one split shows no noise" if data.n_splits == 1 else rest
+        sentences.append(f"Lowest held-out log-loss: {data.best}; {rest}.")
+    return " ".join(sentences)
+
+
+def answers(data: ReportData) -> dict[str, list[str]]:
+    """Return paragraphs by question; a question without an answer is left out."""
+    paragraphs = {
+        "Would mixing help?": mixing_answer(data),
+        "What should I train?": training_answer(data),
+        "How far can I trust it?": trust_answer(data),
+    }
+    return {question: lines for question, lines in paragraphs.items() if lines}
+
+
+def mixing_answer(data: ReportData) -> list[str]:
+    """Return sentences about the gain of mixing, in the paired experiment and in the comparison."""
+    lines = []
+    if data.diagnosis is not None and data.diagnosis.experiment is not None:
+        gains = [
+            f"{name} {signed(gain.mean)} ({signed(gain.low)} to {signed(gain.high)})"
+            for name, gain in data.diagnosis.experiment.gains.items()
+        ]
+        lines.append(
+            "Gains of networks that differ in nothing but their mixed samples, in nats of held-out log-loss with 95 % "
+            f"intervals: {'; '.join(gains)}."
+        )
+    elif data.diagnosis is not None:
+        reasons = "; ".join(data.diagnosis.verdict.reasons)
+        lines.append(f"{reasons[:1].upper()}{reasons[1:]}.")
+    pairs = [data.pair(one, other) for one, other in (("mixup", "vanilla"), ("GenLabel", "vanilla"))]
+    differences = "; ".join(str(pair) for pair in pairs if pair is not None)
+    if differences:
+        lines.append(f"With default settings, each with its own search: {differences}.")
+    return lines
+
+
+def training_answer(data: ReportData) -> list[str]:
+    """Return sentences about the best method, those within noise of it, and a faster one among them."""
+    if data.results is None:
+        return ["This page has a diagnosis only; genlabel compare measures what to train."] if data.diagnosis else []
+    best, n_splits = data.best, data.n_splits
+    first = (
+        f"{best} has the lowest mean log-loss, {data.mean(best, 'log_loss'):.3f} nats over "
+        f"{count_of(n_splits, 'split')}, and an accuracy of {percent(data.mean(best, 'accuracy'))}."
+    )
+    if n_splits == 1:
+        return [first, "One split shows no noise, so no method can be called better; --n-splits 10 says more."]
+    near = (
+        f"Within noise of it: {list_names(data.near)}."
+        if data.near
+        else "Every other method is worse beyond the noise."
+    )
+    lines = [f"{first} {near}"]
+    seconds = {name: data.mean(name, "seconds") for name in [best, *data.near] if name != PRIOR_BASELINE}
+    fastest = min(seconds, key=lambda name: seconds[name])
+    if fastest != best and seconds[best] >= MIN_SPEEDUP * seconds[fastest]:
+        times = [f"{seconds[name]:.2g} s" if seconds[name] >= 0.01 else "under 0.01 s" for name in (fastest, best)]
+        lines.append(f"Of these {fastest} is the fastest: {times[0]} per fit, {times[1]} for {best}.")
+    if n_splits < MIN_SPLITS:
+        lines.append(f"So few splits ({n_splits}) say little about the noise; --n-splits 10 says more.")
+    return lines
+
+
+def trust_answer(data: ReportData) -> list[str]:
+    """Return sentences about accuracy next to guessing, calibration, and the weakest class."""
+    if not data.counted_method:
+        return []
+    method, counts = data.counted_method, data.best_counts
+    accuracy = counts.confusion.diagonal().sum() / counts.rows
+    majority = counts.class_counts.max() / counts.rows
+    recall = np.where(np.isnan(counts.recall), np.inf, counts.recall)
+    worst = int(recall.argmin())
+    text = (
+        f"On held-out rows {method} has an accuracy of {percent(accuracy)}; always predicting the most frequent class "
+        f"has {percent(majority)}. Its weakest class is {name_of(counts.classes[worst])}, with a recall of "
+        f"{percent(float(recall[worst]), 0)}."
+    )
+    if data.compared_counts:
+        scores = ("balanced_accuracy", "auc", "calibration_error")
+        balanced, auc, error = (data.mean(method, score) for score in scores)
+        if majority >= UNBALANCED and not isnan(balanced) and not isnan(auc):
+            text += (
+                f" With classes so unbalanced, accuracy says little: balanced accuracy is {percent(balanced)} "
+                f"({percent(1 / len(data.classes), 0)} is guessing), AUC {auc:.3f}."
+            )
+        if not isnan(error):
+            text += f" Its probabilities are off by {error:.3f} on average (calibration error; larger for few rows)."
+    return [text]
+
+
+def first_notes(data: ReportData) -> str:
+    """Return the first notes about the table, not those about training."""
+    notes = [note for note in dict.fromkeys(data.notes) if note in data.table.notes]
+    more = f", and {len(notes) - MAX_NOTES} more" if len(notes) > MAX_NOTES else ""
+    return "; ".join(shorten(note, MAX_NOTE, tail=False) for note in notes[:MAX_NOTES]) + more

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from genlabel._atomic_io import atomic_write
-from genlabel.data.tables import Table
+from genlabel.data.tables import ColumnSpec, Table
+from genlabel.data.tables.columns import kind_of
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.records.run import software_versions
-from genlabel.reporting.figures import THEME_COLORS
-from genlabel.reporting.html import environment, shorten
-from genlabel.reporting.report import answers
-from genlabel.reporting.report.comparison import comparison_section
-from genlabel.reporting.report.data import ReportData
-from genlabel.reporting.report.labels import label_section
-from genlabel.reporting.report.mixing import intrusion_section, mixing_section
+from genlabel.reporting.charts import GRAY, THEME_COLORS, Bar, draw_bars, new_figure
+from genlabel.reporting.html import DataTable, Row, TableCell, count_of, environment, name_of, percent, shorten
+from genlabel.reporting.report.data import (
+    Block,
+    Chart,
+    Code,
+    ReportData,
+    ReportSection,
+    answers,
+    first_notes,
+    headline,
+)
+from genlabel.reporting.report.diagnosis import intrusion_section, label_section, mixing_section
+from genlabel.reporting.report.methods import comparison_section, trust_section
 from genlabel.reporting.report.projection import projection_section, region_section
-from genlabel.reporting.report.reliability import reliability_section
-from genlabel.reporting.report.table import settings_section, table_section
 from genlabel.reporting.svg import inline_svg
-from genlabel.reporting.words import count_of
+from genlabel.reporting.terminal import table_dict
 
 SECTIONS = (
     comparison_section,
@@ -34,9 +39,18 @@ SECTIONS = (
     label_section,
     projection_section,
     region_section,
-    reliability_section,
+    trust_section,
 )
 """Sections that need a comparison or a diagnosis, in their order."""
+CSS_CLASSES = {
+    "vanilla": "warns",
+    "not mixup": "warns",
+    "no difference": "unsure",
+    "not tried": "unsure",
+    "not trusted": "unsure",
+}
+"""CSS class of the box at the top, by the word of the verdict."""
+MAX_BARS, MAX_COLUMNS = 24, 300
 
 
 def write_report(
@@ -102,36 +116,26 @@ def report_html(data: ReportData, json_name: str) -> str:
     """Return the page; `json_name` is the name of the file of its values."""
     sections = [section for make in SECTIONS if (section := make(data)) is not None]
     n, d = data.table.X.shape
-    return (
-        environment()
-        .get_template("report.j2")
-        .render(
-            name=shorten(data.table.name, 80),
-            size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(len(data.classes), 'class')}",
-            headline=answers.headline(data),
-            answers=answers.answers(data),
-            notes=answers.first_notes(data),
-            css_class=answers.css_class(data),
-            sections=[*sections, table_section(data), settings_section(data, json_name)],
-            inline_svg=inline_svg,
-            theme_colors=THEME_COLORS,
-        )
+    template = environment().get_template("report.j2")
+    return template.render(
+        name=shorten(data.table.name, 80),
+        size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(len(data.classes), 'class')}",
+        headline=headline(data),
+        answers=answers(data),
+        notes=first_notes(data),
+        css_class=CSS_CLASSES.get(data.diagnosis.verdict.word, "") if data.diagnosis is not None else "",
+        sections=[*sections, table_section(data), settings_section(data, json_name)],
+        inline_svg=inline_svg,
+        theme_colors=THEME_COLORS,
     )
 
 
 def report_dict(data: ReportData) -> dict[str, Any]:
     """Return all values of the page as plain values."""
-    table = data.table
+    about = table_dict(data.table)
     values: dict[str, Any] = {
-        "table": {
-            "name": table.name,
-            "rows": len(table.X),
-            "features": [str(name) for name in table.X.columns],
-            "classes": {str(name): int(number) for name, number in table.y.value_counts().items()},
-            "columns": [asdict(column) for column in table.columns],
-            "notes": list(data.notes),
-        },
-        "verdict": answers.headline(data),
+        "table": {"name": about.pop("table"), **about, "notes": list(data.notes)},
+        "verdict": headline(data),
         "settings": dict(data.settings),
         "versions": software_versions(),
         "command": data.command,
@@ -143,3 +147,64 @@ def report_dict(data: ReportData) -> dict[str, Any]:
     if data.diagnosis is not None:
         values["diagnosis"] = data.diagnosis.to_dict()
     return values
+
+
+def table_section(data: ReportData) -> ReportSection:
+    """Return the section on the table: notes and leaks, classes, columns."""
+    notes: Block = list(dict.fromkeys(data.notes)) or "There are no notes: no column was left out, no value changed."
+    return ReportSection("table", "What was found in the table", [notes, _class_chart(data), _column_table(data)])
+
+
+def settings_section(data: ReportData, json_name: str) -> ReportSection:
+    """Return the section with the command, settings and versions."""
+    facts = {name: value for name, value in data.settings.items() if value}
+    if data.diagnosis is not None:
+        settings = [f"{name.replace('_', ' ')} {value}" for name, value in data.diagnosis.settings.items()]
+        facts["diagnosis"] = ", ".join(settings)
+    facts["versions"] = ", ".join(f"{name} {number}" for name, number in software_versions().items())
+    facts["values"] = f"all of them are in {json_name}, in the folder of this page"
+    command: list[Block] = ["The command that made this page:", Code(data.command)] if data.command else []
+    return ReportSection("repeat", "Settings and how to repeat it", [*command, facts])
+
+
+def _class_chart(data: ReportData) -> Chart:
+    counts = data.table.y.value_counts()
+    k, n = len(counts), int(counts.sum())
+    bars = [
+        Bar(str(name), float(number), f"{number:,} ({percent(number / n)})")
+        for name, number in counts.head(MAX_BARS).items()
+    ]
+    if k > MAX_BARS:
+        rest = int(counts.iloc[MAX_BARS:].sum())
+        bars.append(Bar(f"{k - MAX_BARS} other classes", float(rest), f"{rest:,} ({percent(rest / n)})", GRAY))
+    ratio = counts.iloc[0] / counts.iloc[-1]
+    rest_of_sentence = (
+        "and all have about as many."
+        if ratio < 1.05
+        else f"{ratio:.1f} times as many as the smallest, {name_of(counts.index[-1])}."
+    )
+    caption = (
+        f"{count_of(k, 'class')}, {count_of(n, 'row')}: the largest, {name_of(counts.index[0])}, has "
+        f"{percent(counts.iloc[0] / n)} of the rows, {rest_of_sentence}"
+    )
+    figure = new_figure(7.2, 0.9 + 0.27 * len(bars))
+    draw_bars(figure.subplots(), bars, "rows")
+    return Chart(figure, "Rows of each class", caption)
+
+
+def _column_table(data: ReportData) -> DataTable:
+    """Return the columns with the missing values and the distinct ones of the first feature of each."""
+    X = data.table.X
+    columns = data.table.columns or [ColumnSpec(str(name), kind_of(X[name]), (name,)) for name in X.columns]
+    rows: list[Row] = []
+    for column in columns[:MAX_COLUMNS]:
+        features = [name for name in column.features if name in X]
+        cells = [TableCell(""), TableCell("")]
+        if features:
+            missing, distinct = float(X[features[0]].isna().mean()), int(X[features[0]].nunique())
+            cells = [TableCell(percent(missing) if missing else "0", missing), TableCell(f"{distinct:,}", distinct)]
+        rows.append([column.name, column.kind, ", ".join(map(str, features)) or "left out", *cells, column.reason])
+    more = len(columns) - MAX_COLUMNS
+    caption = f"Columns{f', the first {MAX_COLUMNS}; {more} more are in the JSON file' if more > 0 else ''}"
+    head = ["column", "kind", "features", "missing", "distinct", "why it is left out"]
+    return DataTable(caption, head, rows, words=[2, 5])

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from genlabel._arrays import Standardization
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
-from genlabel.reporting.charts import add_class_legend, draw_classes, draw_halves, draw_regions
-from genlabel.reporting.figures import finish_axes, new_figure, plain_text
+from genlabel.reporting.charts import GRAY, PALETTE, finish_axes, new_figure, plain_text
+from genlabel.reporting.html import format_label, name_of, percent
 from genlabel.reporting.report.data import Chart, ReportData, ReportSection
-from genlabel.reporting.words import format_label, name_of, percent
+from genlabel.reporting.svg import DECORATION, set_tips
 
+MAX_LOOKS = 2 * len(PALETTE)
+"""Classes that differ by color or shape; further ones share the last look."""
 MAX_POINTS, MAX_MIXED = 4500, 160
 SHRINKAGE = 0.1
 """Shrinkage of the covariance within the classes towards a multiple of the identity."""
 MIN_LOADING = 0.5
 """A feature is named along a direction if its weight is at least this share of the largest one."""
+DEFAULT_NAMES = ["first feature", "second feature"]
+MINUS = "\N{MINUS SIGN}"
 
 Values = NDArray[np.float64]
 
@@ -30,10 +41,10 @@ def projection_section(data: ReportData) -> ReportSection | None:
     if diagnosis is None or diagnosis.mixed is None or diagnosis.d < 2:
         return None
     mixed = diagnosis.mixed
-    points, axes, method = _project_rows(mixed, data.feature_names)
+    points, titles, method = _project_rows(mixed, _feature_names(data, diagnosis))
     chosen = _choose_mixed(mixed)
     first, second, lam = (part[chosen] for part in mixed.samples.pairs)
-    places = lam[:, None] * points[first] + (1 - lam[:, None]) * points[second]
+    mixed_points = lam[:, None] * points[first] + (1 - lam[:, None]) * points[second]
     linear = mixed.samples.linear_labels[chosen].argmax(1)
     generated = mixed.samples.density_labels[chosen].argmax(1)
     third = int(((generated != mixed.class_index[first]) & (generated != mixed.class_index[second])).sum())
@@ -49,15 +60,13 @@ def projection_section(data: ReportData) -> ReportSection | None:
     ax = figure.subplots()
     names = diagnosis.classes.tolist()
     draw_classes(ax, points[rows], mixed.class_index[rows], len(names), 4.0, alpha=0.5)
-    draw_halves(ax, places, linear, generated, [_tip(diagnosis, mixed, int(number)) for number in chosen])
-    ax.set_xlabel(plain_text(axes[0]))
-    ax.set_ylabel(plain_text(axes[1]))
+    draw_halves(ax, mixed_points, linear, generated, [_tip(diagnosis, mixed, int(number)) for number in chosen])
+    ax.set(xlabel=plain_text(titles[0]), ylabel=plain_text(titles[1]))
     ax.autoscale_view()
     finish_axes(ax, grid="both")
     add_class_legend(figure, names)
-    return ReportSection(
-        "projection", "Rows and mixed samples in the plane", [Chart(figure, "Rows and mixed samples", caption)]
-    )
+    chart = Chart(figure, "Rows and mixed samples", caption)
+    return ReportSection("projection", "Rows and mixed samples in the plane", [chart])
 
 
 def region_section(data: ReportData) -> ReportSection | None:
@@ -65,20 +74,21 @@ def region_section(data: ReportData) -> ReportSection | None:
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.regions is None or diagnosis.mixed is None:
         return None
-    found, mixed, names = diagnosis.regions, diagnosis.mixed, diagnosis.classes.tolist()
+    mixed, names = diagnosis.mixed, diagnosis.classes.tolist()
+    x, y, regions = diagnosis.regions.x, diagnosis.regions.y, diagnosis.regions.regions
     rows = _subsample(len(mixed.points), MAX_POINTS // 4)
     differences = [
-        f"{name} differs from vanilla on {percent(float((regions != found.regions['vanilla']).mean()))}"
-        for name, regions in found.regions.items()
+        f"{name} differs from vanilla on {percent(float((predicted != regions['vanilla']).mean()))}"
+        for name, predicted in regions.items()
         if name != "vanilla"
     ]
     caption = f"Predicted class over the plane. Of the plane shown, {', '.join(differences)}."
-    features = data.feature_names or ["first feature", "second feature"]
-    lines = -(-len(found.regions) // 2)
+    features = _feature_names(data, diagnosis) or DEFAULT_NAMES
+    lines = -(-len(regions) // 2)
     figure = new_figure(7.4, 0.6 + 2.9 * lines)
     axes = figure.subplots(lines, 2, sharex=True, sharey=True, squeeze=False)
-    for ax, (name, regions) in zip(axes.flat, found.regions.items(), strict=False):
-        draw_regions(ax, found.x, found.y, regions)
+    for ax, (name, predicted) in zip(axes.flat, regions.items(), strict=False):
+        draw_regions(ax, x, y, predicted)
         draw_classes(ax, mixed.points[rows], mixed.class_index[rows], len(names), 2.8)
         finish_axes(ax, name, grid=None)
     for ax in axes[-1]:
@@ -93,17 +103,8 @@ def discriminant_directions(points: Values, index: NDArray[np.intp]) -> tuple[Va
     """Return the two directions (d, 2) along which the classes differ most, and the share of the difference they show.
 
     They are Fisher's discriminants with a shrunken covariance; with two classes the second direction is the one of the
-    largest variance orthogonal to the scores of the first.
+    largest variance orthogonal to the scores of the first. The features (n, d) are standardized.
 
-    Parameters
-    ----------
-    points : array (n, d)
-        Standardized features.
-    index : array (n,)
-        Class indices.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> index = np.repeat([0, 1, 2], 50)
     >>> points = rng.normal(size=(150, 4)) + 9.0 * np.eye(4)[index]
@@ -118,28 +119,29 @@ def discriminant_directions(points: Values, index: NDArray[np.intp]) -> tuple[Va
     within = residuals.T @ residuals / len(points)
     within = (1 - SHRINKAGE) * within + SHRINKAGE * max(float(np.trace(within)) / d, 1e-9) * np.eye(d)
     between = (means - points.mean(0)).T * counts @ (means - points.mean(0)) / len(points)
-    values, vectors = np.linalg.eigh(within)
-    whiten = vectors / np.sqrt(values)
-    variances, rotation = np.linalg.eigh(whiten.T @ between @ whiten)
-    order = np.argsort(variances)[::-1]
-    directions = whiten @ rotation[:, order[:2]]
+    variances, vectors = eigh(between, within)
+    variances, directions = variances[::-1], vectors[:, :-3:-1].copy()
     if k == 2:
         scores = points @ directions[:, 0]
         rest = points - np.outer(scores, points.T @ scores) / max(float(scores @ scores), 1e-12)
         directions[:, 1] = np.linalg.svd(rest - rest.mean(0), full_matrices=False)[2][0]
     largest = np.abs(directions).argmax(0)
-    share = float(variances[order[:2]].sum() / max(float(variances.sum()), 1e-12))
+    share = float(variances[:2].sum() / max(float(variances.sum()), 1e-12))
     return directions * np.sign(directions[largest, [0, 1]]), min(1.0, share)
 
 
-def _project_rows(mixed: MixedSampleStats, names: Sequence[str] | None) -> tuple[Values, tuple[str, str], str]:
+def _project_rows(mixed: MixedSampleStats, names: list[str] | None) -> tuple[Values, list[str], str]:
     """Return the rows in two dimensions (n, 2), the titles of the axes, and a sentence about the method."""
     if mixed.points.shape[1] == 2:
-        one, other = names or ("first feature", "second feature")
-        return mixed.points, (one, other), ""
+        return mixed.points, names or DEFAULT_NAMES, ""
     points = Standardization.fit(mixed.points, keep_constant=True)(mixed.points)
     directions, share = discriminant_directions(points, mixed.class_index)
-    first, second = (_axis_title(number, line, names) for number, line in enumerate(directions.T, 1))
+    titles = []
+    for number, direction in enumerate(directions.T, 1):
+        weight = np.abs(direction)
+        largest = [i for i in np.argsort(-weight, kind="stable")[:3] if weight[i] >= MIN_LOADING * weight.max()]
+        features = [f"{'' if direction[i] > 0 else MINUS}{name_of(names[i])}" for i in largest] if names else []
+        titles.append(f"direction {number}" + (f", mostly {', '.join(features)}" if features else ""))
     k = int(mixed.class_index.max()) + 1
     shown = (
         "The first direction is that along which the two classes differ most, the second that of the largest variance"
@@ -147,18 +149,13 @@ def _project_rows(mixed: MixedSampleStats, names: Sequence[str] | None) -> tuple
         else f"The two directions show {percent(share, 0)} of the differences of the {k} classes"
     )
     method = f"{shown}; the labels were used to find them, so classes look further apart than they are for a new row."
-    return points @ directions, (first, second), method
+    return points @ directions, titles, method
 
 
-def _axis_title(number: int, direction: Values, names: Sequence[str] | None) -> str:
-    """Return the title of an axis, with the features of the largest weights."""
-    if names is None:
-        return f"direction {number}"
-    weight = np.abs(direction)
-    largest = [i for i in np.argsort(-weight, kind="stable")[:3] if weight[i] >= MIN_LOADING * weight.max()]
-    signs = ["" if direction[i] > 0 else "\N{MINUS SIGN}" for i in largest]
-    features = ", ".join(f"{sign}{name_of(names[i])}" for sign, i in zip(signs, largest, strict=True))
-    return f"direction {number}, mostly {features}"
+def _feature_names(data: ReportData, diagnosis: Diagnosis) -> list[str] | None:
+    """Return the names of the features that were diagnosed; None where string columns became several features."""
+    names = [str(name) for name in data.table.X.columns]
+    return names if len(names) == diagnosis.d else None
 
 
 def _subsample(n: int, most: int) -> NDArray[np.intp]:
@@ -186,3 +183,66 @@ def _tip(diagnosis: Diagnosis, mixed: MixedSampleStats, number: int) -> str:
         format_label(label[number], names) for label in (samples.linear_labels, samples.density_labels)
     )
     return f"{lam:.2f} of {one}, {1 - lam:.2f} of {other}\nmixup: {linear}\nstacked density: {generated}"
+
+
+def draw_classes(ax: Axes, points: Values, index: NDArray[np.intp], k: int, size: float, alpha: float = 1.0) -> None:
+    """Draw points (n, 2) as one path for each class: discs of eight colors, then squares of the same colors.
+
+    A point is a line of no length with a round or square end, which is the smallest SVG that draws it.
+    """
+    span = 1e-6 * (float(np.ptp(points[:, 0])) or 1.0)
+    for c in range(k):
+        here = points[index == c]
+        if len(here):
+            ends = np.stack([here, here + np.array([span, 0.0])], axis=1).reshape(-1, 2)
+            path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], len(here)))
+            path.should_simplify = False
+            square = len(PALETTE) <= c < MAX_LOOKS
+            look = {"edgecolor": class_color(c), "linewidth": size * (0.8 if square else 1.0), "alpha": alpha}
+            ax.add_patch(PathPatch(path, fill=False, capstyle="projecting" if square else "round", **look))
+
+
+def draw_halves(ax: Axes, points: Values, left: NDArray[np.intp], right: NDArray[np.intp], tips: Sequence[str]) -> None:
+    """Draw points (m, 2) as discs whose halves have the colors of two classes; small discs where both are the same."""
+    (x, y), different = points.T, left != right
+    for chosen, size in ((~different, 24.0), (different, 75.0)):
+        if chosen.any():
+            colors = [class_color(c) for c in right[chosen]]
+            discs = ax.scatter(x[chosen], y[chosen], s=size, c=colors, edgecolors="white", linewidths=0.6, zorder=3)
+            set_tips(discs, list(compress(tips, chosen)))
+    if different.any():
+        colors = [class_color(c) for c in left[different]]
+        wedge = Path.wedge(90, 270)
+        halves = ax.scatter(x[different], y[different], s=75.0, c=colors, marker=wedge, linewidths=0, zorder=3.1)
+        halves.set_gid(DECORATION)
+
+
+def draw_regions(ax: Axes, x: Values, y: Values, regions: NDArray[np.intp]) -> None:
+    """Fill the cells (b, a) of the plane, with edges x (a + 1,) and y (b + 1,), in the pale colors of their classes."""
+    for c in np.unique(regions):
+        vertices = []
+        for row, line in enumerate(regions == c):  # runs of cells of the class
+            bounds = np.flatnonzero(np.diff(np.concatenate([[False], line, [False]]).astype(np.int8)))
+            for start, end in bounds.reshape(-1, 2):
+                (left, right), (low, high) = (x[start], x[end]), (y[row], y[row + 1])
+                vertices += [(left, low), (right, low), (right, high), (left, high), (left, low)]
+        codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * (len(vertices) // 5)
+        ax.add_patch(PathPatch(Path(vertices, codes), facecolor=class_color(int(c)), alpha=0.28, linewidth=0))
+    ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+
+
+def add_class_legend(figure: Figure, names: Sequence[str]) -> None:
+    """Add a legend of the classes at the top; those that share a look are one entry."""
+    handles = []
+    for c, name in enumerate(names[:MAX_LOOKS]):
+        marker = "s" if c >= len(PALETTE) else "o"
+        handles.append(Line2D([], [], marker=marker, linewidth=0, color=class_color(c), label=plain_text(name, 26)))
+    if len(names) > MAX_LOOKS:
+        label = f"{len(names) - MAX_LOOKS} other classes"
+        handles.append(Line2D([], [], marker="o", linewidth=0, color=GRAY, label=label))
+    figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)
+
+
+def class_color(c: int) -> str:
+    """Return the color of a class by its index."""
+    return PALETTE[c % len(PALETTE)] if c < MAX_LOOKS else GRAY

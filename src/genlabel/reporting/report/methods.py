@@ -1,0 +1,252 @@
+"""Sections of the methods: side by side, and how far to trust the best one (calibration, confusion matrix, classes)."""
+
+from __future__ import annotations
+
+from math import isnan
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from genlabel.evaluation.comparison.run import PRIOR_BASELINE
+from genlabel.evaluation.comparison.verdict import accuracy_in_percent
+from genlabel.evaluation.diagnosis.intervals import wilson_interval
+from genlabel.evaluation.prediction_counts import PredictionCounts
+from genlabel.reporting.charts import (
+    ARM_COLORS,
+    COOL,
+    GRAY,
+    HEAT,
+    Curve,
+    HeatCell,
+    draw_curves,
+    draw_heat_map,
+    heat_map_figure,
+    new_figure,
+    plain_text,
+)
+from genlabel.reporting.figures import MAX_CLASSES, plot_comparison
+from genlabel.reporting.html import (
+    DataTable,
+    Row,
+    TableCell,
+    count_of,
+    list_names,
+    name_of,
+    number_cell,
+    percent,
+    percent_cell,
+    signed,
+)
+from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
+
+SCORES = {
+    "log_loss": ("log-loss", 4),
+    "accuracy": ("accuracy %", 2),
+    "balanced_accuracy": ("balanced %", 1),
+    "auc": ("AUC", 3),
+    "brier": ("Brier", 3),
+    "calibration_error": ("calibration error", 3),
+    "seconds": ("s per fit", 2),
+}
+"""Title and digits of each score."""
+MAX_FULL_CLASSES = 8
+"""Classes whose confusion matrix has all cells, in percent; of more, the frequent errors are listed too."""
+MAX_ERRORS = 12
+MIN_PREDICTIONS = 5
+"""Predictions of a bin of probability that is drawn."""
+
+
+def comparison_section(data: ReportData) -> ReportSection | None:
+    """Return the section with scores and pairs of methods; None without a comparison."""
+    if data.results is None:
+        return None
+    blocks: list[Block] = [_comparison_chart(data, data.results), _score_table(data, data.results)]
+    alone = "There is one method, and none to compare it with."
+    blocks.append(_pair_table(data) if data.comparison["pairs"] else alone)
+    return ReportSection("methods", "The methods side by side", blocks)
+
+
+def _comparison_chart(data: ReportData, results: pd.DataFrame) -> Chart:
+    """Draw all methods but the prior baseline, which lies far from the others."""
+    shown = [name for name in data.ranking if name != PRIOR_BASELINE] or data.ranking
+    ordered = pd.concat([results[results["method"] == name] for name in shown])
+    best, near, prior = data.best, data.near, data.mean(PRIOR_BASELINE, "log_loss")
+    caption = f"{best} has the lowest log-loss, {data.mean(best, 'log_loss'):.3f} nats"
+    noise = f"; {list_names(near)} {'is' if len(near) == 1 else 'are'} within noise of it. " if near else ", clearly. "
+    caption += noise if data.n_splits > 1 else "; one split shows no noise. "
+    if not isnan(prior):
+        caption += f"The prior baseline, which does not use the features, has {prior:.3f}. "
+    if data.n_splits > 1:
+        caption += (
+            f"Lines are 95 % intervals of the mean over {data.n_splits} splits; methods share the splits, so methods "
+            "whose lines overlap may still differ: see the pairs below."
+        )
+    return Chart(plot_comparison(ordered, test_size=data.test_size), "Scores of the methods", caption)
+
+
+def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
+    results = accuracy_in_percent(results)
+    columns = {name: column for name, column in SCORES.items() if name in results}
+    rows: list[Row] = []
+    for method in data.ranking:
+        cells = []
+        for score, (_, digits) in columns.items():
+            values = results.loc[results["method"] == method, score]
+            cell = number_cell(values.mean(), digits)
+            if len(values) > 1 and score in ("log_loss", "accuracy") and cell.text:
+                cell = TableCell(f"{cell.text} ± {values.std():.{digits}f}", cell.value)
+            cells.append(cell)
+        rows.append([method, *cells])
+    caption = (
+        f"Mean over {count_of(data.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
+    )
+    head = ["method", *(title for title, _ in columns.values())]
+    return DataTable(caption, head, rows, best=[data.ranking.index(data.best)], sorted_by=1)
+
+
+def _pair_table(data: ReportData) -> DataTable:
+    rows: list[Row] = []
+    for pair in data.comparison["pairs"]:
+        low, high = pair["low"], pair["high"]
+        known = low is not None and high is not None
+        interval = f"{signed(low, 4)} to {signed(high, 4)}" if known else ""
+        result = ("better" if low > 0 else "worse" if high < 0 else "within noise") if known else "unknown"
+        better = TableCell(f"{pair['better']} of {pair['splits']}", pair["better"])
+        gain = TableCell(signed(pair["gain"], 4), pair["gain"])
+        rows.append([pair["method"], pair["other"], better, gain, TableCell(interval, low), result])
+    head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
+    caption = "Pairs on the same splits; the gain is the log-loss of the other less that of the method"
+    return DataTable(caption, head, rows, words=[1, 5])
+
+
+def trust_section(data: ReportData) -> ReportSection | None:
+    """Return the section about held-out predictions; None where none were counted."""
+    if not data.counts:
+        return None
+    splits = count_of(data.n_splits, "split")
+    source = f"{splits} of the comparison" if data.compared_counts else "folds of the paired experiment"
+    introduction = f"Predictions of held-out rows, in the {source}."
+    if data.repeats_of_a_row > 1:
+        introduction += f" A row is held out {data.repeats_of_a_row:.0f} times on average, and counted as often."
+    blocks = [introduction, _calibration_chart(data), *_confusion(data.counted_method, data.best_counts)]
+    return ReportSection("trust", "How far to trust it", [*blocks, _class_table(data)])
+
+
+def _calibration_error(counts: PredictionCounts) -> float:
+    """Return the mean distance of probability and frequency over the bins, weighted by predictions."""
+    size, mass, hits = counts.reliability.T
+    return float(np.abs(mass - hits).sum() / max(size.sum(), 1.0))
+
+
+def _calibration_chart(data: ReportData) -> Chart:
+    methods = list(dict.fromkeys(name for name in (*ARM_COLORS, data.counted_method) if name in data.counts))
+    best = data.best_counts
+    rare = int(best.class_counts.argmin()) if len(best.classes) == 2 else None
+    x = "predicted probability" if rare is None else f"predicted probability of {name_of(best.classes[rare], 16)}"
+    figure = new_figure(0.8 + 2.5 * len(methods), 3.0)
+    axes = figure.subplots(1, len(methods), sharey=True, squeeze=False)[0]
+    for ax, name in zip(axes, methods, strict=True):
+        curve = _calibration_curve(name, data.counts[name], rare, data.repeats_of_a_row)
+        ax.plot([0, 1], [0, 1], "--", color=GRAY, linewidth=1.2)
+        draw_curves(ax, [curve], plain_text(x), "observed frequency" if ax is axes[0] else "")
+        ax.set_title(plain_text(f"{name}, off by {_calibration_error(data.counts[name]):.3f}", 34), fontsize=10)
+    size, mass, hits = _bins(best, rare).T
+    worst = int(np.abs(mass - hits).argmax())
+    predicted, observed = mass[worst] / max(size[worst], 1), hits[worst] / max(size[worst], 1)
+    caption = (
+        f"On the dashed line probabilities are calibrated. {data.counted_method} is off by "
+        f"{_calibration_error(best):.3f} on average, most where it predicts {percent(predicted)} and observes "
+        f"{percent(observed)} ({'too high' if predicted > observed else 'too low'}). Lines "
+        f"are 95 % intervals, dots are larger for more predictions; bins of fewer than {MIN_PREDICTIONS} are left out."
+    )
+    return Chart(figure, "Calibration of the probabilities", caption)
+
+
+def _calibration_curve(name: str, counts: PredictionCounts, rare: int | None, repeats: float) -> Curve:
+    """Return observed frequency by predicted probability; a row counts once for the intervals."""
+    bins = _bins(counts, rare)
+    size, mass, hits = bins[bins[:, 0] >= MIN_PREDICTIONS].T
+    x, y = (mass / size).tolist(), (hits / size).tolist()
+    low, high = np.array([wilson_interval(*pair) for pair in zip(y, size / repeats, strict=True)]).reshape(-1, 2).T
+    tips = [
+        f"{name}: predicted {percent(p)}, observed {percent(q)} of {count_of(int(n), 'prediction')}"
+        for p, q, n in zip(x, y, size, strict=True)
+    ]
+    sizes = (4.0 + 5.0 * np.sqrt(size / max(float(counts.reliability[:, 0].max()), 1.0))) ** 2
+    return Curve(x, y, tips, ARM_COLORS.get(name, GRAY), low.tolist(), high.tolist(), sizes.tolist())
+
+
+def _bins(counts: PredictionCounts, rare: int | None) -> NDArray[np.float64]:
+    """Return the counts by bin of probability (10, 3); with two classes those of the rarer one."""
+    if rare != 0:
+        return counts.reliability
+    size, mass, hits = counts.reliability[::-1].T
+    return np.stack([size, size - mass, size - hits], axis=1)
+
+
+def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
+    """Return the confusion matrix with its most frequent error in words, and of many classes a list of errors."""
+    names, k = list(counts.classes), len(counts.classes)
+    wrong = counts.confusion.copy()
+    np.fill_diagonal(wrong, 0)
+    total = int(wrong.sum())
+    caption = f"{method}: {count_of(total, 'error')} in {count_of(counts.rows, 'prediction')}."
+    if total:
+        i, j = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        of_errors, of_class = (percent(int(wrong[i, j]) / n, 0) for n in (total, max(int(counts.class_counts[i]), 1)))
+        caption += (
+            f" The most frequent: {name_of(names[i])} predicted as {name_of(names[j])}, {of_errors} of the errors and "
+            f"{of_class} of that class."
+        )
+    if k > MAX_CLASSES:
+        return [caption, _error_table(method, counts, wrong)]
+    share = counts.confusion / np.maximum(counts.class_counts, 1)[:, None]
+    cells = []
+    for i, j in np.ndindex(k, k):
+        times = int(counts.confusion[i, j])
+        if times or k <= MAX_FULL_CLASSES:
+            text = "" if not times else f"{100 * share[i, j]:.0f}{' %' * (k <= MAX_FULL_CLASSES)}"
+            predicted = f"{name_of(names[i])} predicted as {name_of(names[j])}"
+            tip = f"{predicted}: {times} of {counts.class_counts[i]} ({percent(float(share[i, j]))})"
+            cells.append(HeatCell(i, j, float(share[i, j]), text, tip, COOL if i == j else HEAT))
+    figure = heat_map_figure(k)
+    draw_heat_map(figure.subplots(), names, cells, across="predicted class", down="true class")
+    chart = Chart(figure, f"Confusion matrix of {method}", f"{caption} Cells are percentages of a row.")
+    return [chart, *([_error_table(method, counts, wrong)] if k > MAX_FULL_CLASSES else [])]
+
+
+def _error_table(method: str, counts: PredictionCounts, wrong: NDArray[np.int64]) -> DataTable:
+    order = np.argsort(-wrong, axis=None, kind="stable")[:MAX_ERRORS]
+    rows: list[Row] = [
+        [
+            counts.classes[i],
+            counts.classes[j],
+            number_cell(wrong[i, j], 0),
+            percent_cell(wrong[i, j] / counts.class_counts[i]),
+        ]
+        for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True)
+        if wrong[i, j]
+    ]
+    head = ["true class", "predicted as", "times", "of its class"]
+    return DataTable(f"The most frequent errors of {method}", head, rows, words=[1])
+
+
+def _class_table(data: ReportData) -> DataTable:
+    counts, method = data.best_counts, data.counted_method
+    n_rows = {str(name): int(number) for name, number in data.table.y.value_counts().items()}
+    others = [name for name in ARM_COLORS if name in data.counts and name != method]
+    with np.errstate(invalid="ignore"):
+        f1 = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
+    rows: list[Row] = [
+        [
+            name,
+            TableCell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
+            TableCell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
+            *(percent_cell(float(score[c])) for score in (counts.precision, counts.recall, f1)),
+            *(percent_cell(float(data.counts[other].recall[c])) for other in others),
+        ]
+        for c, name in enumerate(counts.classes)
+    ]
+    head = ["class", "rows", "held out", "precision", "recall", "F1", *(f"recall, {name}" for name in others)]
+    return DataTable(f"Each class by {method}: precision, recall and F1 score on held-out rows", head, rows)
