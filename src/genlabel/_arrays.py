@@ -60,8 +60,6 @@ def to_device(values: Any, like: Tensor, dtype: torch.dtype | None = None) -> Te
 def named_device(device: Any) -> torch.device:
     """Return the device of a name; "auto" is the GPU if there is one.
 
-    >>> named_device("cpu")
-    device(type='cpu')
     >>> named_device("tpu")
     Traceback (most recent call last):
     ValueError: device='tpu' is not known; use 'auto', 'cpu' or 'cuda'

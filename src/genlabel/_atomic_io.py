@@ -16,14 +16,6 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     After an error, an interrupt or on a full disk the old file is unchanged and nothing else remains; a killed process
     leaves at most a hidden folder next to it. Special files such as /dev/stdout are written directly.
-
-    >>> with TemporaryDirectory() as folder:
-    ...     with atomic_writer(f"{folder}/a.csv") as temporary:
-    ...         _ = temporary.write_text("x,y")
-    ...         os.path.exists(f"{folder}/a.csv")
-    ...     os.listdir(folder)
-    False
-    ['a.csv']
     """
     path = Path(path)
     target = path.resolve()

@@ -43,9 +43,6 @@ def make_folds(
     ----------
     cv : int, splitter or iterable of pairs (train, valid)
         Pairs hold row indices, or masks.
-    y : array (n,)
-        Class indices.
-    seed : int, Generator or None
     method : str
         Rule for a number of folds: "round_robin" is :func:`round_robin_folds`, and "stratified" scikit-learn's
         `StratifiedKFold`; a class of fewer rows than folds makes the folds fewer, with a warning, unless it has one row
@@ -158,9 +155,6 @@ def stratified_folds_rare(y: NDArray[np.intp], count: int, seed: Any) -> NDArray
     """Return the fold of each row, (n,), in turn; -1 for a row that is the only one of its class.
 
     A class of few rows is held out in as few folds, a single row in none: each fold trains on every class.
-
-    >>> sorted(stratified_folds_rare(np.array([0, 0, 0, 0, 1, 1, 2]), 3, 0).tolist())
-    [-1, 0, 0, 1, 1, 2, 2]
     """
     alone = np.bincount(y)[y] == 1
     number = np.full(len(y), -1, dtype=np.intp)

@@ -54,15 +54,7 @@ def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Seq
 
 
 def write_card(about: Mapping[str, Any], schema: Schema) -> str:
-    """Return the card in Markdown; names and notes of the user are escaped.
-
-    >>> from sklearn.datasets import load_iris
-    >>> from genlabel import GenerativeClassifier
-    >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-    >>> schema = Schema.of(model)
-    >>> print(write_card(describe_model(model, schema), schema).splitlines()[0])
-    # A GenerativeClassifier for 3 classes
-    """
+    """Return the card in Markdown; names and notes of the user are escaped."""
     counts, held_out = about["class_count"], about["held_out"]
     total = sum(counts.values())
     columns = [

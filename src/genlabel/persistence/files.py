@@ -41,6 +41,8 @@ STRING_DTYPE = re.compile(r"object|str(\d{1,6})")
 """Dtypes of arrays of objects, and of strings with the bits of each."""
 MAX_STRING_LENGTH = 9999
 """Characters of a string in an array."""
+MAX_CHARACTERS = 1 << 26
+"""Characters of an array of strings, since a small file could fill the memory."""
 
 
 class Files(NamedTuple):
@@ -235,9 +237,6 @@ class Decoder:
 
     >>> Decoder([], {}).decode({"is": "tuple", "items": [1, "a", {"is": "float", "value": "nan"}]})
     (1, 'a', nan)
-    >>> Decoder([{"class": "subprocess.Popen", "state": {}}], {})
-    Traceback (most recent call last):
-    ValueError: it names the class 'subprocess.Popen', which is not one of those that a saved model is made of
     """
 
     def __init__(
@@ -280,7 +279,16 @@ class Decoder:
                 check_choice("it has a number of dtype", plain["dtype"], DTYPES)
                 return np.dtype(plain["dtype"]).type(self.decode(plain["value"]))
             case "values":
-                return self._decode_values(plain)
+                dtype, items = STRING_DTYPE.fullmatch(plain["dtype"]), plain["items"]
+                if dtype is None:
+                    raise ValueError(f"it has an array of {plain['dtype']!r}, neither of objects nor of strings")
+                length = 0 if dtype[1] is None else int(dtype[1]) // 32
+                if length * len(items) > MAX_CHARACTERS:
+                    raise ValueError(f"it has {len(items)} strings of {length} characters each, which is too much")
+                array = np.empty(len(items), object if dtype[1] is None else f"U{length}")
+                for index, item in enumerate(items):
+                    array[index] = self.decode(item)
+                return array.reshape(plain["shape"])
             case kind:
                 raise ValueError(f"it has a value of the kind {kind!r}, which is not known")
 
@@ -288,18 +296,6 @@ class Decoder:
         """Return an array in its own memory, with its axes in their order there."""
         stored = np.array(self._arrays[plain["at"]])
         return stored if "order" not in plain else stored.transpose(np.argsort(plain["order"]))
-
-    def _decode_values(self, plain: Mapping[str, Any]) -> NDArray[Any]:
-        dtype, items = STRING_DTYPE.fullmatch(plain["dtype"]), plain["items"]
-        if dtype is None:
-            raise ValueError(f"it has an array of {plain['dtype']!r}, which is neither of objects nor of strings")
-        length = 0 if dtype[1] is None else int(dtype[1]) // 32
-        if length * len(items) > 1 << 26:  # a small file could fill the memory
-            raise ValueError(f"it has {len(items)} strings with memory for {length} characters each, which is too much")
-        array = np.empty(len(items), object if dtype[1] is None else f"U{length}")
-        for index, item in enumerate(items):
-            array[index] = self.decode(item)
-        return array.reshape(plain["shape"])
 
 
 def _shorten(value: Any) -> str:

@@ -69,8 +69,8 @@ class LoadedModel:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.about, self.extra = model, dict(about or {}), dict(extra or {})
-        self.schema = Schema.of(model) if schema is None else schema
         self.classifier: ProbabilityClassifier = classifier_of(model)
+        self.schema = Schema.of(model) if schema is None else schema
 
     def __repr__(self) -> str:
         columns, classes = len(self.schema.columns), len(self.classes_)
@@ -150,7 +150,7 @@ def save_model(
     True
     """
     if isinstance(model, LoadedModel):
-        model, notes, extra = model.model, [*model.about["notes"], *notes], {**model.extra, **(extra or {})}
+        model, notes, extra = model.model, [*model.about.get("notes", []), *notes], {**model.extra, **(extra or {})}
     classifier = classifier_of(model)
     check_is_fitted(classifier, "scaler_")
     schema, encoder = Schema.of(model), Encoder()
@@ -263,8 +263,8 @@ def _predict_probes(model: LoadedModel) -> dict[str, NDArray[np.float64]]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {name: version(name) for name in PACKAGES}
-    return {**versions, "genlabel": genlabel.__version__, "python": platform.python_version()}
+    packages = {name: version(name) for name in PACKAGES}
+    return {**packages, "genlabel": genlabel.__version__, "python": platform.python_version()}
 
 
 def _version_hint(body: Mapping[str, Any]) -> str:

@@ -91,8 +91,6 @@ class PersistenceError(ValueError):
 def class_by_name(name: str) -> type[Any]:
     """Return the class of a name in a file, or raise.
 
-    >>> class_by_name("KernelModel").__name__
-    'KernelModel'
     >>> class_by_name("os.system")
     Traceback (most recent call last):
     ValueError: it names the class 'os.system', which is not one of those that a saved model is made of

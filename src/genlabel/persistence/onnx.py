@@ -25,7 +25,7 @@ from genlabel.training.networks.staged import MLP, Ensemble
 
 
 def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
-    """Write the network of a fitted classifier as an ONNX file.
+    """Write the network of a fitted classifier as an ONNX file; it needs the package `onnx` (extra `onnx`).
 
     The graph takes the features of the classifier (m, d), not standardized and without missing values:
     `classifier.encode(X)`, for a pipeline the input of its last step, for a loaded model `LoadedModel.features(X)`. It
@@ -44,11 +44,6 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     dtype : "float64" or "float32"
         Precision of the graph; float64 is that of the classifier.
 
-    Returns
-    -------
-    Path
-        The file. Needs the package `onnx` (extra `onnx`).
-
     Examples
     --------
     >>> import tempfile
@@ -58,7 +53,7 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     >>> model = MixupClassifier.from_paper(training__epochs=2).fit(*load_iris(return_X_y=True))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     graph = onnx.load(export_onnx(model, f"{folder}/iris.onnx")).graph
-    >>> [given.name for given in graph.input], [found.name for found in graph.output]
+    >>> [value.name for value in graph.input], [value.name for value in graph.output]
     (['features'], ['log_proba', 'class_index'])
     """
     check_choice("dtype", dtype, ["float64", "float32"])
@@ -91,9 +86,9 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
         features = [f"x{index}" for index in range(classifier.n_features_in_)] if names is None else names.tolist()
     classes = [str(name) for name in classifier.classes_.tolist()]
     metadata = {"classes": json.dumps(classes), "features": json.dumps(features)}
-    found = graph.model(len(classifier.scaler_.mean), len(classes), metadata)
-    onnx.checker.check_model(found)
-    onnx.save(found, str(path))
+    exported = graph.model(len(classifier.scaler_.mean), len(classes), metadata)
+    onnx.checker.check_model(exported)
+    onnx.save(exported, str(path))
     return Path(path)
 
 
@@ -128,10 +123,10 @@ class _Graph:
     def network(self, network: nn.Module, points: str) -> str:
         """Add the scores of a network or an ensemble."""
         if isinstance(network, Ensemble):  # the mean of the networks, pooled with the class priors
-            each = [self.add("LogSoftmax", self.network(one, points), axis=1) for one in network.networks]
-            stacked = self.add("Concat", *[self.add("Unsqueeze", one, np.array([0])) for one in each], axis=0)
+            logs = [self.add("LogSoftmax", self.network(member, points), axis=1) for member in network.networks]
+            stacked = self.add("Concat", *[self.add("Unsqueeze", name, np.array([0])) for name in logs], axis=0)
             total = self.add("ReduceLogSumExp", stacked, axes=[0], keepdims=0)
-            mean = self.add("Sub", total, math.log(len(each)))
+            mean = self.add("Sub", total, math.log(len(logs)))
             if network.log_prior is None:
                 return mean
             return self.pooled(mean, network.log_prior, PoolWeights(network.weight, prior=network.prior_weight))
@@ -146,10 +141,10 @@ class _Graph:
         """Add log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalized."""
         prior = np.asarray(log_prior, dtype=np.float64)
         far = self.add("Mul", self.add("Sub", logs, prior), float(pooling.network))
-        found = self.add("LogSoftmax", self.add("Add", far, prior), axis=1)
+        tempered = self.add("LogSoftmax", self.add("Add", far, prior), axis=1)
         if pooling.prior == 0.0:
-            return found
-        sure = self.add("Mul", self.add("Exp", found), 1.0 - pooling.prior)
+            return tempered
+        sure = self.add("Mul", self.add("Exp", tempered), 1.0 - pooling.prior)
         return self.add("Log", self.add("Add", sure, pooling.prior * np.exp(prior)))
 
     def model(self, d: int, k: int, metadata: dict[str, str]) -> Any:
@@ -163,6 +158,6 @@ class _Graph:
         ]
         graph = helper.make_graph(self._nodes, "genlabel", inputs, outputs, self._constants)
         opsets = [helper.make_opsetid("", 17)]  # both versions are old enough for runtimes of 2022
-        found = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=8)
-        helper.set_model_props(found, metadata)
-        return found
+        model = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=8)
+        helper.set_model_props(model, metadata)
+        return model

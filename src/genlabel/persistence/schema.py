@@ -72,12 +72,13 @@ class Schema(NamedTuple):
         A column without values is of any kind. Strings that are all numbers are converted, and numbers are accepted in
         a text column where each is one of the categories.
         """
-        if not isinstance(X, pd.DataFrame):
-            if self.table:
-                raise ValueError(f"X is {type(X).__name__}; pass a pandas DataFrame with the columns {self._names}")
-            return self._checked_array(X)
-        if not self.named:
-            return self._checked_array(X)
+        names, shape = _quoted([column.name for column in self.columns]), np.shape(X)
+        if self.table and not isinstance(X, pd.DataFrame):
+            raise ValueError(f"X is {type(X).__name__}; pass a pandas DataFrame with the columns {names}")
+        if not self.named or not isinstance(X, pd.DataFrame):
+            if len(shape) != 2 or shape[1] != len(self.columns):
+                raise ValueError(f"X has shape {shape}; the model takes {len(self.columns)} columns: {names}")
+            return X
         given = list(X.columns)
         missing = [column.name for column in self.columns if column.name not in given and column.kind != UNUSED]
         if missing:
@@ -107,26 +108,15 @@ class Schema(NamedTuple):
 
     def to_plain(self) -> dict[str, Any]:
         """Return JSON values."""
-        columns = [{"name": c.name, "kind": c.kind, "categories": list(c.categories)} for c in self.columns]
-        return {"columns": columns, "named": self.named, "table": self.table}
+        return {**self._asdict(), "columns": [column._asdict() for column in self.columns]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Return the schema of JSON values."""
-        columns = [
+        columns = (
             ColumnSchema(str(c["name"]), str(c["kind"]), tuple(map(str, c["categories"]))) for c in plain["columns"]
-        ]
+        )
         return cls(tuple(columns), bool(plain["named"]), bool(plain["table"]))
-
-    @property
-    def _names(self) -> str:
-        return _quoted([column.name for column in self.columns])
-
-    def _checked_array(self, X: Any) -> Any:
-        shape = np.shape(X)
-        if len(shape) != 2 or shape[1] != len(self.columns):
-            raise ValueError(f"X has shape {shape}; the model takes {len(self.columns)} columns: {self._names}")
-        return X
 
 
 def _used(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
@@ -147,8 +137,7 @@ def _used(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
 
 def _to_kind(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
     """Return the values as the kind of the column, or raise."""
-    known = values.dropna()
-    kind = kind_of(values)
+    known, kind = values.dropna(), kind_of(values)
     if column.kind in (kind, UNUSED) or known.empty:
         return values
     if column.kind == "numbers" and kind == "text":
