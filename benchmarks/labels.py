@@ -7,7 +7,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from timing import alternate
 
-from genlabel import ClassDensity, GaussianDensity, GenLabel, KernelDensity, LinearLabel, Mixup
+from genlabel import GaussianDensity, GenLabel, KernelDensity, LinearLabel, Mixup
+from genlabel.densities import ClassDensity
 from genlabel.training.batching import Hyperparameters, TrainingTask
 from genlabel.training.fleet_trainer import train_fleet
 
