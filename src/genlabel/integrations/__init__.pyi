@@ -1,14 +1,5 @@
-from .batches import MixedAccuracy, mixed_accuracy
-from .collate import MixCollate
 from .lightning import GenLabelCallback
-from .mixup import GenLabelMixup
+from .mixup import GenLabelMixup, MixCollate
 from .trainer import GenLabelTrainer
 
-__all__ = [
-    "GenLabelCallback",
-    "GenLabelMixup",
-    "GenLabelTrainer",
-    "MixCollate",
-    "MixedAccuracy",
-    "mixed_accuracy",
-]
+__all__ = ["GenLabelCallback", "GenLabelMixup", "GenLabelTrainer", "MixCollate"]

@@ -1,15 +1,36 @@
-"""Mixed batches: checks of their points and labels, and the accuracy of scores for them."""
+"""Mixed batches: their state, checks of their points and labels, and the accuracy of scores for them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from genlabel.mixing import MixParams
+
+
+@dataclass
+class PendingBatch:
+    """State of a batch between its mixing and its loss."""
+
+    y: Tensor
+    """Labels as given."""
+    targets: Tensor
+    """Labels before mixing, (n, k)."""
+    draw: MixParams | None = None
+    """None in evaluation, where nothing is mixed."""
+    clean_features: Tensor | None = None
+    """Features of clean rows, if the density learns from these."""
+    labels: Tensor | None = None
+    """Labels of the mixed batch, once they are computed."""
+    awaits_pass: bool = False
+    """True if it was mixed in training mode and needs captured features: its labels are not for an evaluation."""
+
 
 class MixedAccuracy(NamedTuple):
-    """Two accuracies of scores for a mixed batch, as tensors; `mixed_accuracy` returns it."""
+    """Two accuracies of scores for a mixed batch, as tensors; `GenLabelMixup.accuracy` returns it."""
 
     weighted: Tensor
     """Mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j]; below 1 whenever some y_i differs from y_j."""
@@ -17,35 +38,21 @@ class MixedAccuracy(NamedTuple):
     """Fraction of predictions equal to the class with the larger weight."""
 
 
-def mixed_accuracy(
-    scores: Tensor, y: Tensor, partner: Tensor | None = None, lam: Tensor | None = None
-) -> MixedAccuracy:
-    """Return the accuracy of scores for a mixed batch, or for a clean one without partner and lam.
+def mixed_accuracy(scores: Tensor, y: Tensor, draw: MixParams | None = None) -> MixedAccuracy:
+    """Return the accuracy of scores (n, k) for a mixed batch, or for a clean one without a draw.
 
-    Metrics that compare predictions with soft labels silently give 0 for every mixed point.
+    y are class indices (n,) before mixing, or soft labels (n, k), of which the most likely class counts. Metrics that
+    compare predictions with soft labels silently give 0 for every mixed point.
 
-    Parameters
-    ----------
-    scores : Tensor (n, k)
-    y : Tensor (n,) or (n, k)
-        Class indices before mixing; of soft labels, the most likely class counts.
-    partner, lam : Tensor (n,), optional
-        Partner and weight of the draw.
-
-    Examples
-    --------
     >>> scores, y = torch.eye(3)[[0, 2]], torch.tensor([0, 1])
-    >>> mixed_accuracy(scores, y, torch.tensor([1, 0]), torch.tensor([0.75, 0.75]))
+    >>> mixed_accuracy(scores, y, MixParams(torch.tensor([1, 0]), torch.tensor([0.75, 0.75])))
     MixedAccuracy(weighted=tensor(0.3750), dominant=tensor(0.5000))
     """
-    if (partner is None) != (lam is None):
-        raise ValueError("partner and lam go together; pass those of the draw, or neither for a clean batch")
     prediction, own = scores.detach().argmax(1), (y if y.ndim == 1 else y.argmax(1)).to(scores.device)
     hit = (prediction == own).float()
-    if partner is None or lam is None:
+    if draw is None:
         return MixedAccuracy(hit.mean(), hit.mean())
-    other = own[partner.to(own.device)]
-    weight = lam.to(hit)
+    other, weight = own[draw.partner.to(own.device)], draw.lam.to(hit)
     weighted = weight * hit + (1.0 - weight) * (prediction == other)
     return MixedAccuracy(weighted.mean(), (prediction == torch.where(weight >= 0.5, own, other)).float().mean())
 
@@ -73,15 +80,3 @@ def check_batch(x: Tensor, y: Tensor, k: int) -> None:
             f"y must hold class indices, 0 to {k - 1}; it has {int(y.min())} to {int(y.max())}: set num_classes to the "
             "number of all classes"
         )
-
-
-def keep_memory_format(mixed: Tensor, x: Tensor) -> Tensor:
-    """Return mixed images in channels-last format if x is.
-
-    >>> x = torch.zeros(2, 3, 4, 4).to(memory_format=torch.channels_last)
-    >>> keep_memory_format(torch.zeros(2, 3, 4, 4), x).is_contiguous(memory_format=torch.channels_last)
-    True
-    """
-    if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
-        return mixed.contiguous(memory_format=torch.channels_last)
-    return mixed

@@ -1,14 +1,19 @@
-"""Forward hooks: capture the features of a layer in a pass through any network, and mix the output of a layer."""
+"""Forward hooks: capture the features of a layer in a pass through any network, and mix the output of a layer.
+
+A teacher is a network of which only features are captured: frozen, or the moving average of the trained one.
+"""
 
 from __future__ import annotations
 
+import copy
+import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
+import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
+from genlabel._validation import check_choice, check_interval
 from genlabel.mixing import Mixer, MixParams
 
 
@@ -24,7 +29,6 @@ class HookTarget(NamedTuple):
 def unwrap(network: nn.Module) -> nn.Module:
     """Return the network inside `DistributedDataParallel` and `torch.compile`.
 
-    >>> import torch
     >>> network = nn.Linear(2, 2)
     >>> unwrap(torch.compile(network, backend="eager")) is network
     True
@@ -40,35 +44,23 @@ def unwrap(network: nn.Module) -> nn.Module:
 def find_layer(network: nn.Module, name: str | None, num_classes: int) -> HookTarget:
     """Return the output of the named module, or the input of the last `nn.Linear` with `num_classes` outputs.
 
-    Parameters
-    ----------
-    network : Module
-    name : str or None
-        Dotted name, as in `network.named_modules()`.
-    num_classes : int
+    The name is dotted, as in `network.named_modules()`.
 
-    Examples
-    --------
     >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> find_layer(network, None, 3).name, find_layer(network, "1", 3).is_input
     ('2', False)
     """
-
-    def shorten(names: list[str]) -> str:
-        shown = [repr(name) for name in names if name]
-        return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "") or "none"
-
     modules = dict(network.named_modules())
     if name is not None:
         if name not in modules or not name:
-            raise ValueError(f"layer {name!r} is not in the network; its modules are {shorten(list(modules))}")
+            raise ValueError(f"layer {name!r} is not in the network; its modules are {reprlib.repr([*modules][1:])}")
         return HookTarget(modules[name], name, is_input=False)
-    linear = [found for found, module in modules.items() if isinstance(module, nn.Linear)]
-    heads = [found for found in linear if modules[found].out_features == num_classes]
+    outputs = {key: module.out_features for key, module in modules.items() if isinstance(module, nn.Linear)}
+    heads = [key for key, size in outputs.items() if size == num_classes]
     if not heads:
         raise ValueError(
-            f"the network has no nn.Linear with {num_classes} outputs ({shorten(linear)} are linear); name the layer "
-            "whose output is the features, such as feature_layer='avgpool'"
+            f"the network has no nn.Linear with {num_classes} outputs (those that it has: {reprlib.repr(outputs)}); "
+            "name the layer whose output is the features, such as feature_layer='avgpool'"
         )
     return HookTarget(modules[heads[-1]], heads[-1], is_input=True)
 
@@ -76,7 +68,6 @@ def find_layer(network: nn.Module, name: str | None, num_classes: int) -> HookTa
 def pool_features(h: Tensor) -> Tensor:
     """Return features (n, d): the mean over pixels of images (n, d, h, w), or over tokens of sequences (n, t, d).
 
-    >>> import torch
     >>> pool_features(torch.ones(2, 3, 4, 4)).shape, pool_features(torch.ones(2, 5, 3)).shape
     (torch.Size([2, 3]), torch.Size([2, 3]))
     """
@@ -91,12 +82,11 @@ def pool_features(h: Tensor) -> Tensor:
     )
 
 
-def _idle(module: nn.Module, args: Any, output: Any = None) -> None:
-    """Do nothing: the hook in a copy of the network."""
+class _IdleHook:
+    """Hook in a copy of a network, which does nothing."""
 
-
-def _make_idle() -> Callable[..., None]:
-    return _idle
+    def __call__(self, module: nn.Module, args: Any, output: Any = None) -> None:
+        return None
 
 
 class _Hook(ABC):
@@ -107,7 +97,7 @@ class _Hook(ABC):
         self.is_active, self.count = False, 0
         module = target.module
         register = module.register_forward_pre_hook if target.is_input else module.register_forward_hook
-        self._handle: RemovableHandle = register(self)
+        self._handle = register(self)
 
     @final
     def __call__(self, module: nn.Module, args: Any, output: Any = None) -> Any:
@@ -129,26 +119,27 @@ class _Hook(ABC):
         self.deactivate()
         self._handle.remove()
 
-    def __deepcopy__(self, memo: Any) -> Callable[..., None]:
-        return _idle
+    def __reduce__(self) -> tuple[type[_IdleHook], tuple[()]]:
+        return _IdleHook, ()
 
-    def __reduce__(self) -> tuple[Callable[[], Callable[..., None]], tuple[()]]:
-        return _make_idle, ()
+    def _never_ran(self) -> RuntimeError:
+        return RuntimeError(
+            f"the layer {self.target.name!r} has not run since the batch was mixed: call scores = network(mixup.mix(x, "
+            "y)) first, with the network in training mode. If you did, name a layer that the pass uses, or call "
+            "torch.compiler.reset() if the network was compiled before it had hooks"
+        )
+
+    def _ran_twice(self) -> RuntimeError:
+        return RuntimeError(
+            f"the layer {self.target.name!r} ran {self.count} times since the batch was mixed: name one that runs once "
+            "a pass, and compute the loss before the network sees another batch"
+        )
 
 
 @final
 class FeatureHook(_Hook):
-    """Hook that captures the features of a layer in one pass of the network.
+    """Hook that captures the features of a layer in one pass of the network `root` that contains it.
 
-    Parameters
-    ----------
-    target : HookTarget
-    root : Module
-        Network that contains it.
-
-    Examples
-    --------
-    >>> import torch
     >>> network = nn.Sequential(nn.ReLU(), nn.Linear(2, 3))
     >>> hook = FeatureHook(find_layer(network, None, 3), network)
     >>> with torch.no_grad():
@@ -174,18 +165,10 @@ class FeatureHook(_Hook):
     def take(self) -> Tensor:
         """Return the captured features (n, d), and deactivate."""
         self.deactivate()
-        name = self.target.name
         if self.features is None:
-            raise RuntimeError(
-                f"the layer {name!r} has not run since the batch was mixed: call scores = network(mixup.mix(x, y)) "
-                "first, with the network in training mode. If you did, name a layer that the pass uses, or call "
-                "torch.compiler.reset() if the network was compiled before it had hooks"
-            )
+            raise self._never_ran()
         if self.count > 1:
-            raise RuntimeError(
-                f"the layer {name!r} ran {self.count} times since the batch was mixed: name one that runs once a "
-                "pass, and compute the loss before the network sees another batch"
-            )
+            raise self._ran_twice()
         features, self.features = self.features, None
         return features
 
@@ -203,16 +186,6 @@ class FeatureHook(_Hook):
 class MixHook(_Hook):
     """Hook that mixes the output of a layer, or its first tensor if it has several (as in a transformer).
 
-    Parameters
-    ----------
-    target : HookTarget
-    root : Module
-        Network that contains it.
-    mixer : Mixer
-
-    Examples
-    --------
-    >>> import torch
     >>> from genlabel.mixing import Mixup
     >>> network = nn.Sequential(nn.ReLU(), nn.Identity())
     >>> hook = MixHook(HookTarget(network[0], "0", is_input=False), network, Mixup())
@@ -229,11 +202,8 @@ class MixHook(_Hook):
     def _receive(self, values: Any) -> Any:
         if self.draw is None or not self.root.training:  # mixed for training, but never passed before an evaluation
             return None
-        if self.count > 1:
-            raise RuntimeError(
-                f"the layer {self.target.name!r} ran twice since the batch was mixed, and would mix it twice: name one "
-                "that runs once a pass, and compute the loss before the network sees another batch"
-            )
+        if self.count > 1:  # it would mix the batch twice
+            raise self._ran_twice()
         mixed = self.mixer.mix(_first_tensor(values), self.draw)
         return mixed if isinstance(values, Tensor) else type(values)((mixed, *values[1:]))
 
@@ -244,11 +214,7 @@ class MixHook(_Hook):
     def check(self) -> None:
         """Raise unless it has mixed a pass, and deactivate."""
         if self.is_active and self.count == 0:
-            raise RuntimeError(
-                f"the layer {self.target.name!r}, after which the batch is mixed, has not run: call "
-                "scores = network(mixup.mix(x, y)) first. If you did, name a layer that the pass uses, or call "
-                "torch.compiler.reset() if the network was compiled before it had hooks"
-            )
+            raise self._never_ran()
         self.deactivate()
 
 
@@ -258,3 +224,92 @@ def _first_tensor(values: Any) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"the layer's output is a {type(values).__name__}; name one with a tensor, or a tuple of them")
     return tensor
+
+
+@final
+class Teacher(nn.Module):
+    """Network in evaluation mode that gives features only; its owner saves and moves it.
+
+    Parameters
+    ----------
+    network : Module
+        Network, which is put in evaluation mode.
+    feature_layer : str or None
+        See :func:`find_layer`.
+    num_classes : int
+    decay : float in [0, 1) or None
+        None is a frozen teacher. Otherwise it is the moving average of the network, of which it starts as a copy: decay
+        is the weight of the average in an update, in the long run; the t-th update uses at most (1 + t) / (10 + t).
+
+    Examples
+    --------
+    >>> Teacher(nn.Linear(2, 3), None, 3, decay=0.999).features(torch.tensor([[1.0, 2.0]]))
+    tensor([[1., 2.]])
+    """
+
+    updates: Tensor
+
+    def __init__(
+        self, network: nn.Module, feature_layer: str | None, num_classes: int, decay: float | None = None
+    ) -> None:
+        super().__init__()
+        self.network = unwrap(network)
+        if decay is not None:
+            check_interval("decay", decay, 0.0, 1.0 - 1e-9, "0.999 averages about the last thousand steps")
+            self.network = copy.deepcopy(self.network).requires_grad_(False)
+        self.network.eval()
+        self.feature_layer, self.num_classes, self.decay = feature_layer, num_classes, decay
+        self.register_buffer("updates", torch.zeros(()))
+        self._hook: FeatureHook | None = self._make_hook()
+
+    @property
+    def is_average(self) -> bool:
+        """True if it is the moving average of a network."""
+        return self.decay is not None
+
+    @torch.no_grad()
+    def features(self, x: Tensor) -> Tensor:
+        """Return the features (n, d) of a batch."""
+        if self._hook is None:  # in a copy
+            self._hook = self._make_hook()
+        return self._hook.features_of(x)
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Move the weights towards those of the network; buffers, such as running statistics, are copied."""
+        self.updates.add_(1.0)
+        decay = ((1.0 + self.updates) / (10.0 + self.updates)).clamp(max=self.decay)
+        source = unwrap(network)
+        for mine, theirs in zip(self.network.parameters(), source.parameters(), strict=True):
+            mine.lerp_(theirs.detach(), (1.0 - decay).to(mine))
+        for buffer, value in zip(self.network.buffers(), source.buffers(), strict=True):
+            buffer.copy_(value)
+
+    def _make_hook(self) -> FeatureHook:
+        return FeatureHook(find_layer(self.network, self.feature_layer, self.num_classes), self.network)
+
+    def train(self, mode: bool = True) -> Teacher:
+        """Stay in evaluation mode."""
+        super().train(mode)
+        self.network.eval()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the hook, which a copy registers on its own network."""
+        return {**self.__dict__, "_hook": None}
+
+
+def make_teacher(
+    teacher: nn.Module | str | None, network: nn.Module | None, feature_layer: str | None, k: int, decay: float
+) -> Teacher | None:
+    """Return the teacher for a module, for "ema" or for None."""
+    if teacher is None:
+        return None
+    if isinstance(teacher, str):
+        check_choice("teacher", teacher, ["ema"], also="a module")
+        if network is None:
+            raise ValueError("teacher='ema' needs the network that it averages: GenLabelMixup(network, ...)")
+        return Teacher(network, feature_layer, k, decay)
+    if network is not None and unwrap(teacher) is unwrap(network):
+        raise ValueError("teacher is the network itself; pass a copy, copy.deepcopy(network), or 'ema'")
+    return Teacher(teacher, feature_layer, k)

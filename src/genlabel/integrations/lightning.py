@@ -8,18 +8,13 @@ from typing import Any, final
 
 from genlabel.integrations.mixup import GenLabelMixup
 
-
-def _base() -> Any:
-    """Return Lightning's class of callbacks, preferably of the package in use; `object` if there is none."""
-    for name in sorted(["pytorch_lightning", "lightning.pytorch"], key=lambda name: name not in sys.modules):
-        try:
-            return importlib.import_module(name).Callback
-        except ImportError:
-            continue
-    return object
-
-
-_Callback = _base()
+_Callback: Any = object
+for _name in sorted(["pytorch_lightning", "lightning.pytorch"], key=lambda name: name not in sys.modules):  # in use
+    try:
+        _Callback = importlib.import_module(_name).Callback
+        break
+    except ImportError:
+        continue
 
 
 @final

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Self, final
@@ -13,44 +12,28 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from torch.utils.data import get_worker_info
+from torch.utils.data import default_collate, get_worker_info
 
 from genlabel._arrays import one_hot
 from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
-from genlabel.integrations.batches import MixedAccuracy, check_batch, keep_memory_format, mixed_accuracy
-from genlabel.integrations.ema import make_teacher
-from genlabel.integrations.hooks import FeatureHook, MixHook, find_layer, unwrap
+from genlabel.integrations.batches import MixedAccuracy, PendingBatch, check_batch, mixed_accuracy
+from genlabel.integrations.hooks import FeatureHook, MixHook, find_layer, make_teacher, unwrap
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, Mixup
 from genlabel.mixing.base import check_within_batch, draw_to_device
 from genlabel.training.compile import frozen_batchnorm_stats
+from genlabel.training.step import label_batch, num_observed
+
+HAS_TRITON = find_spec("triton") is not None
 
 
 @cache
 def _compiled_labeling() -> Callable[..., Tensor]:
     """Return `observe_and_label` compiled, for all objects; compilation happens at the first call."""
     return torch.compile(observe_and_label, dynamic=False)
-
-
-@dataclass
-class _PendingBatch:
-    """State of a batch between its mixing and its loss."""
-
-    y: Tensor
-    """Labels as given."""
-    targets: Tensor
-    """Labels before mixing, (n, k)."""
-    draw: MixParams | None = None
-    """None in evaluation, where nothing is mixed."""
-    clean_features: Tensor | None = None
-    """Features of clean rows, if the density learns from these."""
-    labels: Tensor | None = None
-    """Labels of the mixed batch, once they are computed."""
-    awaits_pass: bool = False
-    """True if it was mixed in training mode and needs captured features: its labels are not for an evaluation."""
 
 
 @final
@@ -146,8 +129,10 @@ class GenLabelMixup(nn.Module):
         self.mix_layers = tuple(mix_layers)
         self.mixer = _check_mixer(Mixup() if mixer is None else mixer, self.mix_layers)
         self._network = () if network is None else (unwrap(network),)  # in a tuple, so that it is no submodule
-        self.density = _check_density(density, num_classes, settings)
-        self.labeler = _make_labeler(self.density, self.gamma, top_k, same_class, warmup_steps)
+        if density is not None and settings:
+            raise ValueError(f"{', '.join(settings)} are settings of a new density; pass density= with them")
+        self.density = OnlineGaussianDensity(num_classes, **settings) if density is None else density
+        self.labeler = _make_labeler(self.density, num_classes, self.gamma, top_k, same_class, warmup_steps)
         self.teacher = make_teacher(teacher, network, feature_layer, num_classes, decay)
         if network is None and self.needs_forward_hook:
             raise ValueError(f"gamma={gamma:g} needs a network, a teacher or a fitted density; gamma=0 is mixup")
@@ -155,7 +140,7 @@ class GenLabelMixup(nn.Module):
             raise ValueError(f"{self.mixer!r} mixes inside a network; pass it: GenLabelMixup(network, ...)")
         self.register_buffer("_device_marker", torch.zeros(()), persistent=False)
         self._draws = 0
-        self._pending: _PendingBatch | None = None
+        self._pending: PendingBatch | None = None
         self._feature_hook: FeatureHook | None = None
         self._mix_hooks: dict[int, MixHook] = {}
         self.attach()
@@ -178,12 +163,8 @@ class GenLabelMixup(nn.Module):
     def mix(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mixed batch, out of place; :meth:`loss` and :meth:`target` then give its labels.
 
-        Parameters
-        ----------
-        x : Tensor (n, ...)
-            Floating points. If a hidden layer is drawn, they are returned unchanged, and mixed there.
-        y : Tensor (n,) or (n, k)
-            Class indices or soft labels, before mixing.
+        x (n, ...) is floating, y class indices (n,) or soft labels (n, k). If a hidden layer is drawn, the points are
+        returned unchanged, and mixed there.
         """
         check_batch(x, y, self.num_classes)
         if self.network is None:
@@ -191,14 +172,11 @@ class GenLabelMixup(nn.Module):
         if self.is_mixing:
             return self.apply_draw(x, y, self.draw(len(x), x))
         self._deactivate_hooks()
-        self._pending = _PendingBatch(y, self._as_targets(y, x.device))
+        self._pending = PendingBatch(y, self._as_targets(y, x.device))
         return x
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mixed batch and its labels (n, k), float32: for use before the network, as in timm's scripts.
-
-        x (n, ...) is floating, y class indices (n,) or soft labels (n, k).
-        """
+        """Return the mixed batch and its labels (n, k), float32: for use before the network, as in timm's scripts."""
         check_batch(x, y, self.num_classes)
         if not self.training:
             return x, self._as_targets(y, x.device)
@@ -225,18 +203,22 @@ class GenLabelMixup(nn.Module):
         self.attach()
         self._deactivate_hooks()
         targets = self._as_targets(y, x.device)
-        batch = _PendingBatch(y, targets, draw, awaits_pass=self.needs_forward_hook and self.is_mixing)
+        batch = PendingBatch(y, targets, draw, awaits_pass=self.needs_forward_hook and self.is_mixing)
         if self.labeler.update_source == "clean":
-            batch.clean_features = self._clean_features(x[: max(2, round(self.labeler.observed_fraction * len(x)))])
+            batch.clean_features = self._clean_features(x[: num_observed(self.labeler, len(x))])
         points = x
         if draw.depth == 0 or not self.needs_forward_hook:
-            points = keep_memory_format(self.mixer.mix(x, draw), x)
+            points = self.mixer.mix(x, draw)
+            if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
+                points = points.contiguous(memory_format=torch.channels_last)
         if draw.depth:
             self._mix_hooks[draw.depth].activate(draw)
         if self._feature_hook is not None:
             self._feature_hook.activate(after=self._mix_hooks.get(draw.depth))
+        elif self.teacher is not None and self.labeler.update_source is not None:
+            batch.labels = self._label(self.teacher.features(points), batch)
         else:
-            batch.labels = self._label(self._features(points), batch)
+            batch.labels = self._label(points.flatten(1).float(), batch)
         self._pending = batch
         return x if draw.depth else points
 
@@ -267,11 +249,13 @@ class GenLabelMixup(nn.Module):
         return torch.nn.functional.cross_entropy(scores.float(), self.target(scores))
 
     def accuracy(self, scores: Tensor) -> MixedAccuracy:
-        """Return :func:`genlabel.integrations.mixed_accuracy` of scores (n, k) for the last mixed batch."""
+        """Return the accuracies of scores (n, k) for the last mixed batch.
+
+        `weighted` is the mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j], `dominant` the fraction of
+        predictions equal to the class with the larger weight.
+        """
         batch = self._last_batch()
-        if batch.draw is None:
-            return mixed_accuracy(scores, batch.y)
-        return mixed_accuracy(scores, batch.y, batch.draw.partner, batch.draw.lam)
+        return mixed_accuracy(scores, batch.y, batch.draw)
 
     def update_ema(self) -> None:
         """Move the averaged teacher towards the network; call it after the optimizer's step."""
@@ -309,7 +293,7 @@ class GenLabelMixup(nn.Module):
     def __exit__(self, *error: object) -> None:
         self.detach()
 
-    def _last_batch(self) -> _PendingBatch:
+    def _last_batch(self) -> PendingBatch:
         if self._pending is None:
             raise RuntimeError("no batch has been mixed: call scores = network(mixup.mix(x, y)) first")
         return self._pending
@@ -324,12 +308,6 @@ class GenLabelMixup(nn.Module):
         y = y.to(device, non_blocking=True)
         return one_hot(y.long(), self.num_classes, torch.float32) if y.ndim == 1 else y.to(torch.float32)
 
-    def _features(self, points: Tensor) -> Tensor:
-        """Return the labeler's inputs: the teacher's features, or the points themselves as rows."""
-        if self.teacher is not None and self.labeler.update_source is not None:
-            return self.teacher.features(points)
-        return points.flatten(1).float()
-
     @torch.no_grad()
     def _clean_features(self, x: Tensor) -> Tensor:
         """Return features of clean rows, by a pass of their own that leaves no trace in the network."""
@@ -340,18 +318,14 @@ class GenLabelMixup(nn.Module):
             return self._feature_hook.features_of(x)
 
     @torch.no_grad()
-    def _label(self, features: Tensor, batch: _PendingBatch) -> Tensor:
+    def _label(self, features: Tensor, batch: PendingBatch) -> Tensor:
         """Return the labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
         assert batch.draw is not None
-        if self.labeler.update_source is None:
-            labels: Tensor = self.labeler.label(features, batch.targets, batch.draw)
-            return labels.float()
-        observed = features if batch.clean_features is None else batch.clean_features
-        self.labeler.allocate(features)
-        compiled = features.is_cuda and find_spec("triton") is not None if self.compiled is None else self.compiled
-        label = _compiled_labeling() if compiled else observe_and_label
-        targets = batch.targets[: len(observed)]
-        return label(self.labeler, observed, targets, features, batch.targets, batch.draw).float()
+        compiled = features.is_cuda and HAS_TRITON if self.compiled is None else self.compiled
+        learns = self.labeler.update_source is not None
+        label = _compiled_labeling() if learns and compiled else observe_and_label
+        clean, draw = batch.clean_features, batch.draw
+        return label_batch(self.labeler, features, batch.targets, draw, None, clean, label).float()
 
     def get_extra_state(self) -> Tensor:
         """Return the number of draws, which determines all random numbers."""
@@ -381,30 +355,54 @@ def _check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:
     return mixer
 
 
-def _check_density(
-    density: ClassDensity | OnlineGaussianDensity | None, k: int, settings: dict[str, Any]
-) -> ClassDensity | OnlineGaussianDensity:
-    """Return the given density, or a new one that learns."""
-    if density is None:
-        return OnlineGaussianDensity(k, **settings)
-    if settings:
-        raise ValueError(f"{', '.join(settings)} are settings of a new density; pass density= with them")
-    if isinstance(density, ClassDensity):
-        check_is_fitted(density, "classes_")
-        if not np.array_equal(density.classes_, np.arange(k)):
-            raise ValueError(f"the density has the classes {density.classes_.tolist()}; it must be 0 to {k - 1}")
-    elif density.num_classes != k:
-        raise ValueError(f"the density has num_classes={density.num_classes}, but num_classes={k}")
-    return density
-
-
 def _make_labeler(
-    density: ClassDensity | OnlineGaussianDensity, gamma: float, top_k: int | None, same_class: str, warmup_steps: int
+    density: ClassDensity | OnlineGaussianDensity,
+    k: int,
+    gamma: float,
+    top_k: int | None,
+    same_class: str,
+    warmup_steps: int,
 ) -> Labeler:
-    if warmup_steps and isinstance(density, ClassDensity):
-        raise ValueError(f"warmup_steps={warmup_steps!r} needs a density that learns during training; this is fitted")
-    if gamma == 0.0:
-        return LinearLabel()
+    """Return the labeler of a density, after a check of its classes."""
     if isinstance(density, OnlineGaussianDensity):
-        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps)
-    return GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class)
+        if density.num_classes != k:
+            raise ValueError(f"the density has num_classes={density.num_classes}, but num_classes={k}")
+        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps) if gamma else LinearLabel()
+    check_is_fitted(density, "classes_")
+    if not np.array_equal(density.classes_, np.arange(k)):
+        raise ValueError(f"the density has the classes {density.classes_.tolist()}; it must be 0 to {k - 1}")
+    if warmup_steps:
+        raise ValueError(f"warmup_steps={warmup_steps!r} needs a density that learns during training; this is fitted")
+    return GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class) if gamma else LinearLabel()
+
+
+@final
+class MixCollate:
+    """Function for `DataLoader(collate_fn=)` that mixes and labels each batch, differently in every worker and epoch.
+
+    `mixup` has labels that do not learn, those of a fitted density or of mixup (gamma=0): anything learned in a worker
+    would be lost. `collate` is the function from a list of samples to (x, y).
+
+    Examples
+    --------
+    >>> collate = MixCollate(GenLabelMixup(num_classes=3, gamma=0.0))
+    >>> x, target = collate([(torch.zeros(2), 0), (torch.ones(2), 2)])
+    >>> x.shape, target.sum(1)
+    (torch.Size([2, 2]), tensor([1., 1.]))
+    """
+
+    def __init__(self, mixup: GenLabelMixup, collate: Callable[[list[Any]], Any] = default_collate) -> None:
+        if not isinstance(mixup, GenLabelMixup):
+            raise TypeError(f"mixup is a {type(mixup).__name__}; pass a GenLabelMixup")
+        if mixup.labeler.update_source is not None:
+            raise ValueError(
+                "the density of mixup learns, which is lost with a worker process; pass a fitted density=, or gamma=0, "
+                "or mix in the loop"
+            )
+        self.mixup, self.collate = mixup, collate
+
+    def __call__(self, samples: list[Any]) -> tuple[Tensor, Tensor]:
+        """Return the mixed batch and its labels (n, k)."""
+        x, y = self.collate(samples)
+        mixed: tuple[Tensor, Tensor] = self.mixup(x, y)
+        return mixed
