@@ -129,10 +129,10 @@ def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
         )
         batches = ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), seed=3)
         file = None if path is None else Checkpoint(path, {"batches": batches})
-        done = train_adamixup_network(
+        losses = train_adamixup_network(
             network, batches, policy=judges[0], critic=judges[1], epochs=5, learning_rate=0.01, checkpoint=file, **more
         )
-        return done.losses, [value for net in (network, *judges) for value in net.state_dict().values()]
+        return losses, [value for net in (network, *judges) for value in net.state_dict().values()]
 
     with pytest.raises(StoppedError):
         run(tmp_path / "run.pt", callback=LambdaCallback(on_epoch_end=stop_after(2)))

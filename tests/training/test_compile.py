@@ -236,7 +236,7 @@ def test_adamixup_is_captured() -> None:
             epochs=5,
             compile_config=CompileConfig(graphs=graphs),
         )
-        runs.append((run.losses, [value for part in (net, *judges) for value in part.parameters()]))
+        runs.append((run, [value for part in (net, *judges) for value in part.parameters()]))
     np.testing.assert_allclose(runs[0][0], runs[1][0], rtol=5e-3)
     for one, other in zip(runs[0][1], runs[1][1], strict=True):
         torch.testing.assert_close(one, other, rtol=5e-2, atol=5e-3)

@@ -18,7 +18,7 @@ for _name in sorted(["pytorch_lightning", "lightning.pytorch"], key=lambda name:
 
 
 @final
-class GenLabelCallback(_Callback):  # type: ignore[misc, valid-type]
+class GenLabelCallback(_Callback):
     """Give a LightningModule mixed batches with soft labels (n, k), in training only.
 
     Its `training_step` needs no change if its loss takes soft labels: `F.cross_entropy(self(x), y)`. The batch is

@@ -267,15 +267,6 @@ def _backward(
     return delta
 
 
-class AdaMixupRun(NamedTuple):
-    """Losses, policy and critic of a run: the result of :func:`train_adamixup_network`."""
-
-    losses: NDArray[np.float64]
-    """Mean loss of each epoch: the classifier's on points and mixed points, plus the critic's."""
-    policy: StagedNetwork
-    critic: StagedNetwork
-
-
 def train_adamixup_network(
     network: StagedNetwork,
     batches: Iterable[Batch | Sequence[Any]],
@@ -291,11 +282,11 @@ def train_adamixup_network(
     compile_config: CompileConfig | str | None = None,
     callback: Callback | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
-) -> AdaMixupRun:
-    """Train a network in place by AdaMixup, with a policy and a critic.
+) -> NDArray[np.float64]:
+    """Train a network in place by AdaMixup, with a policy and a critic; return the mean loss of each epoch.
 
-    A pair is mixed with lam = a + u delta, u uniform: the policy outputs (a, delta, rest). The classifier is trained on
-    points and mixed points alike; the policy moves to where both the classifier and the critic are right.
+    The loss is the classifier's on points and mixed points, plus the critic's. A pair is mixed with lam = a + u delta,
+    u uniform: the policy outputs (a, delta, rest), and moves to where both the classifier and the critic are right.
 
     Parameters
     ----------
@@ -319,12 +310,12 @@ def train_adamixup_network(
     >>> x, y = torch.rand(8, 1, 8, 8), torch.arange(8) % 2
     >>> policy, critic = SmallConvNet(2, 3, seed=1), SmallConvNet(1, 2, seed=2)
     >>> net = LeNet5(2, size=8, seed=0)
-    >>> train_adamixup_network(net, [(x, y)], policy=policy, critic=critic, epochs=2, seed=0).losses.shape
+    >>> train_adamixup_network(net, [(x, y)], policy=policy, critic=critic, epochs=2, seed=0).shape
     (2,)
     """
     config = resolve_compile_config(compile_config, network)
     weight = check_interval("intrusion_weight", intrusion_weight, 0.0, np.inf, "1 is the usual choice")
-    losses = run_epochs(
+    return run_epochs(
         AdaMixupStep(network, policy, critic, weight, as_rng(seed), config),
         batches,
         learning_rate=learning_rate,
@@ -334,7 +325,6 @@ def train_adamixup_network(
         callback=callback,
         checkpoint=checkpoint,
     )
-    return AdaMixupRun(losses, policy, critic)
 
 
 @final

@@ -16,10 +16,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel._arrays import chunks, one_hot, to_device
+from genlabel._arrays import chunks, one_hot
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer, MixParams, intrudes
-from genlabel.mixing.base import BatchInfo, blend, check_within_batch, identity_params, mix_batch, stack_draws
+from genlabel.mixing.base import (
+    BatchInfo,
+    blend,
+    check_within_batch,
+    draw_to_device,
+    identity_params,
+    mix_batch,
+    stack_draws,
+)
 from genlabel.mixing.intrusion import distance_to_rivals
 
 MAX_CHUNK_VALUES = 1 << 19
@@ -107,7 +115,7 @@ class StepBlock(NamedTuple):
     weight: Tensor
     """(T, B): weights in the loss; each step's sum to 1 (or are all 0)."""
     draw: MixParams
-    """Stacked draw, as tensors except the depths."""
+    """Stacked draw, as tensors except the depths (T,)."""
 
 
 def check_depths(mixer: Mixer | None, depth: int) -> None:
@@ -199,21 +207,15 @@ class BatchPlan:
         labels = torch.stack([labeler.label(mixed, targets, flat, info) for labeler in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
             labels = labels * torch.from_numpy(self.task.class_weight).to(labels)[:, None]
-        partner, lam, depth, box = draws.draw
         points = mixed
-        if depth.any():
-            hidden = torch.from_numpy(depth > 0).to(rows.device).repeat_interleave(B)
+        if draws.draw.depth.any():
+            hidden = torch.from_numpy(draws.draw.depth > 0).to(rows.device).repeat_interleave(B)
             points = torch.where(hidden.view(-1, *[1] * (plain.ndim - 1)), plain, mixed)
         return StepBlock(
             points.view(T, B, *points.shape[1:]),
             labels.view(T, B, *labels.shape[1:]),
             self._weights(draws, flat, mixed).to(self._like),
-            MixParams(
-                to_device(partner, self._like),
-                to_device(lam, self._like, self._like.dtype),
-                depth,
-                None if box is None else to_device(box, self._like),
-            ),
+            draw_to_device(draws.draw, self._like),
         )
 
     def __iter__(self) -> Iterator[Batch]:

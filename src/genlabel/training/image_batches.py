@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, final
+from collections.abc import Iterator, Sequence
+from typing import Any, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import Seed, to_device
 from genlabel._runtime import eval_mode, rank_and_world_size
 from genlabel._validation import check_count
-from genlabel.mixing import Mixer, MixParams
+from genlabel.mixing import Mixer
 from genlabel.mixing.base import draw_to_device, identity_params, stack_draws
 from genlabel.training.batching import Batch
 
 PADDING = 4
 """Pixels of zeros added on each side of an image before it is cropped."""
-
-
-class _Epoch(NamedTuple):
-    """Everything random in an epoch of T batches, on the device."""
-
-    rows: Tensor
-    """(T, B)"""
-    lines: Tensor
-    """Rows of pixels taken from the padded image, (T, B, h)."""
-    columns: Tensor
-    """Columns taken, reversed if the image is flipped, (T, B, w)."""
-    draw: MixParams
 
 
 @final
@@ -84,7 +71,10 @@ class ImageBatches:
         if not self.size:
             raise ValueError(f"batch_size={batch_size} is less than the {self.world_size} processes; increase it")
         self._steps = len(images) // (self.size * self.world_size)
-        self._seed, self.epoch = _as_ints(seed), 0
+        values: Sequence[Any] = seed if isinstance(seed, list | tuple) else [seed]
+        if not all(isinstance(value, int | np.integer) for value in values):
+            raise ValueError(f"seed={seed!r} must be an int or a sequence of ints: all processes share it")
+        self._seed, self.epoch = [int(value) for value in values], 0
         self._labels = labels.long().to(device)
         self._sides = (images.shape[2], images.shape[3])
         self._crop = torch.compile(_crop, dynamic=False) if self.device.type == "cuda" else _crop
@@ -96,12 +86,24 @@ class ImageBatches:
         return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches of the next epoch."""
-        epoch = self._draw()
-        for t in range(self._steps):
-            rows = epoch.rows[t]
-            x = self._crop(self._images, rows, epoch.lines[t], epoch.columns[t])
-            yield Batch(x, self._labels[rows], None, epoch.draw.batch(t))
+        """Yield the batches of the next epoch; processes share the order, and each takes its part of every batch."""
+        T, B, like = self._steps, self.size, self._images
+        shared, own = (np.random.default_rng([*self._seed, self.epoch, stream]) for stream in (0, 1 + self.rank))
+        self.epoch += 1
+        order = shared.permutation(len(self._images))
+        pixels = []  # rows and columns of pixels taken from each padded image, (T, B, side)
+        for side in self._sides:
+            first = own.integers(2 * PADDING + 1, size=(T, B, 1)) if self.augment else np.zeros((T, B, 1), np.int64)
+            pixels.append(first + np.arange(side))
+        if self.augment:
+            pixels[1] = np.where(own.random((T, B, 1)) < 0.5, pixels[1][..., ::-1], pixels[1])
+        draws = [identity_params(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
+        index = [order[: T * B * self.world_size].reshape(T, self.world_size, B)[:, self.rank], *pixels]
+        rows, lines, columns = (to_device(np.ascontiguousarray(values), like) for values in index)
+        stack = draw_to_device(stack_draws(draws), like)
+        for t in range(T):
+            x = self._crop(self._images, rows[t], lines[t], columns[t])
+            yield Batch(x, self._labels[rows[t]], None, stack.batch(t))
 
     def state_dict(self) -> dict[str, int]:
         """Return the number of epochs so far, which determines all that is random."""
@@ -110,26 +112,6 @@ class ImageBatches:
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
         """Continue after that number of epochs."""
         self.epoch = int(state_dict["epoch"])
-
-    def _draw(self) -> _Epoch:
-        """Draw an epoch; the processes of a run share the order, and take their parts of each batch."""
-        T, B, like = self._steps, self.size, self._images
-        shared, own = (np.random.default_rng([*self._seed, self.epoch, stream]) for stream in (0, 1 + self.rank))
-        self.epoch += 1
-        order = shared.permutation(len(self._images))
-        rows = order[: T * B * self.world_size].reshape(T, self.world_size, B)[:, self.rank]
-        lines, columns = (self._crops(side, own) for side in self._sides)
-        if self.augment:
-            columns = np.where(own.random((T, B, 1)) < 0.5, columns[..., ::-1], columns)
-        draws = [identity_params(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
-        index = [to_device(np.ascontiguousarray(values), like) for values in (rows, lines, columns)]
-        return _Epoch(index[0], index[1], index[2], draw_to_device(stack_draws(draws), like))
-
-    def _crops(self, side: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the lines taken from each padded image, (T, B, side)."""
-        shape = (self._steps, self.size, 1)
-        first = rng.integers(2 * PADDING + 1, size=shape) if self.augment else np.zeros(shape, np.int64)
-        return first + np.arange(side)
 
 
 def _crop(images: Tensor, rows: Tensor, lines: Tensor, columns: Tensor) -> Tensor:
@@ -153,11 +135,3 @@ def predict_scores(network: torch.nn.Module, x: Any, batch_size: int = 1000) -> 
             pixels = batch.to(like.device).to(like.dtype)
             scores.append(network(pixels.div_(255.0) if batch.dtype == torch.uint8 else pixels).float())
     return torch.cat(scores).cpu()
-
-
-def _as_ints(seed: Seed) -> list[int]:
-    if isinstance(seed, int | np.integer):
-        return [int(seed)]
-    if isinstance(seed, list | tuple):
-        return [int(value) for value in seed]
-    raise ValueError(f"seed={seed!r} must be an int or a sequence of ints: all processes share it")

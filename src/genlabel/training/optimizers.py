@@ -13,23 +13,15 @@ from torch import Tensor, nn
 from genlabel._validation import check_choice, check_interval, check_positive
 
 
-@dataclass(frozen=True)
 class Optimizer(ABC):
-    """Base class of update rules with a multi-step decay of the learning rate.
+    """Base class of update rules, frozen dataclasses, with a multi-step decay of the learning rate.
 
     NOTE[PAPER]: the paper names the multi-step decay but not its steps: the rate is multiplied by `decay` at
     each of the `milestones`, fractions of all epochs.
     """
 
-    @property
-    @abstractmethod
-    def milestones(self) -> tuple[float, ...]:
-        """Fractions of the epochs at which the rate is multiplied by `decay`."""
-
-    @property
-    @abstractmethod
-    def decay(self) -> float:
-        """Factor on the rate at each milestone."""
+    milestones: tuple[float, ...]
+    decay: float
 
     @abstractmethod
     def for_network(

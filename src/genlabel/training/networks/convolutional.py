@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -60,6 +60,61 @@ class Stages(StagedNetwork):
         """Apply the stages after `depth`, then the last layer."""
         scores: Tensor = self.head(self.encode(h, self.depth, start=depth))
         return scores
+
+
+@final
+class Normalize(nn.Module):
+    """Standardization of pixels, channel by channel."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, channels: int, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+        super().__init__()
+        for name, value in (("mean", mean), ("std", std)):
+            values = torch.tensor(np.broadcast_to(np.asarray(value, dtype=np.float32), (channels,)).copy())
+            self.register_buffer(name, values.view(1, -1, 1, 1))
+        if not bool((self.std > 0).all()):
+            raise ValueError(f"std={std!r} must be above 0 for every channel; 1 leaves the pixels unchanged")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pixels, standardized."""
+        return (x - self.mean) / self.std
+
+
+class _Pool(nn.Module):
+    """Mean over the image, (n, c, h, w) -> (n, c)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))
+
+
+@final
+class _Shortcut(nn.Conv2d):
+    """Strided convolution of 1 x 1 pixels.
+
+    On a CPU with fewer than 16 channels (oneDNN's block), pixels are selected before the convolution: oneDNN's gradient
+    of a strided convolution writes out of bounds for images with one channel or in channels-last format (its issue
+    6035), which gives wrong values or crashes.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type == "cpu" and self.in_channels < 16:
+            rows, columns = self.stride
+            return nn.functional.conv2d(x[..., ::rows, ::columns], self.weight, self.bias)
+        return super().forward(x)
+
+
+def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(channels, width, 3, stride, padding=1, bias=False)
+
+
+@contextmanager
+def _seeded(seed: Any) -> Iterator[None]:
+    """Seed PyTorch's generator for initial weights, and restore it afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(as_rng(seed).integers(2**62)))
+        yield
 
 
 @final
@@ -115,168 +170,6 @@ class LeNet5(Stages):
             self.head = nn.Linear(84, num_classes)
 
 
-@final
-class ResNet18(Stages):
-    """ResNet-18 (He et al., 2016) for small images: a first convolution of 3 x 3 without pooling.
-
-    Parameters
-    ----------
-    num_classes, in_channels : int
-    mean, std : float or sequence of float
-        Mean and standard deviation of the pixels, with which they are normalized.
-    width : int
-        Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
-    seed : int, Generator or None
-        Seed of the initial weights, which are PyTorch's.
-
-    Examples
-    --------
-    >>> net = ResNet18(width=4, seed=0).eval()
-    >>> x = torch.rand(2, 3, 32, 32)
-    >>> net.encode(x, net.depth).shape, bool(torch.equal(net.decode(net.encode(x, 2), 2), net(x)))
-    (torch.Size([2, 32]), True)
-    """
-
-    def __init__(
-        self,
-        num_classes: int = 10,
-        in_channels: int = 3,
-        mean: float | Sequence[float] = 0.0,
-        std: float | Sequence[float] = 1.0,
-        width: int = 64,
-        seed: Any = None,
-    ) -> None:
-        super().__init__()
-        with _seeded(seed):
-            stem = nn.Sequential(
-                Normalize(in_channels, mean, std), _convolution(in_channels, width), nn.BatchNorm2d(width), nn.ReLU()
-            )
-            groups = [_group(_Block, width, i) for i in range(4)]
-            self.stages = _with_ends(groups, stem, _Pool())
-            self.head = nn.Linear(GROUP_WIDTHS[-1] * width, num_classes)
-
-    @property
-    def regions(self) -> list[nn.Module]:
-        """Stem and blocks, each shape compiled once."""
-        return [next(self.stages[0].children()), *(part for part in self.modules() if isinstance(part, _Block))]
-
-
-@final
-class PreActResNet18(Stages):
-    """ResNet-18 whose blocks normalize first (He et al., 2016b), for small images.
-
-    Parameters
-    ----------
-    num_classes, in_channels, mean, std, width, seed
-        See :class:`ResNet18`.
-
-    Examples
-    --------
-    >>> PreActResNet18(200, width=4, seed=0)(torch.rand(2, 3, 64, 64)).shape
-    torch.Size([2, 200])
-    """
-
-    def __init__(
-        self,
-        num_classes: int = 10,
-        in_channels: int = 3,
-        mean: float | Sequence[float] = 0.0,
-        std: float | Sequence[float] = 1.0,
-        width: int = 64,
-        seed: Any = None,
-    ) -> None:
-        super().__init__()
-        last = GROUP_WIDTHS[-1] * width
-        with _seeded(seed):
-            stem = nn.Sequential(Normalize(in_channels, mean, std), _convolution(in_channels, width))
-            groups = [_group(_PreActBlock, width, i) for i in range(4)]
-            self.stages = _with_ends(groups, stem, nn.Sequential(nn.BatchNorm2d(last), nn.ReLU(), _Pool()))
-            self.head = nn.Linear(last, num_classes)
-
-    @property
-    def regions(self) -> list[nn.Module]:
-        """Stem, blocks and the last normalization, each shape compiled once."""
-        return [
-            next(self.stages[0].children()),
-            *(part for part in self.modules() if isinstance(part, _PreActBlock)),
-            list(self.stages[-1].children())[-1],
-        ]
-
-
-@final
-class SmallConvNet(Stages):
-    """Small network for images of any size: three convolutions of stride 2, the mean, a linear layer.
-
-    It serves as AdaMixup's policy (pairs: twice the channels, 3 outputs) and critic (2 outputs) for images.
-
-    Parameters
-    ----------
-    in_channels, num_classes : int
-    width : int
-    seed : int, Generator or None
-
-    Examples
-    --------
-    >>> SmallConvNet(2, 3, seed=0)(torch.rand(5, 2, 28, 28)).shape
-    torch.Size([5, 3])
-    """
-
-    def __init__(self, in_channels: int, num_classes: int, width: int = 32, seed: Any = None) -> None:
-        super().__init__()
-        channels = [in_channels, width, 2 * width, 2 * width]
-        with _seeded(seed):
-            steps = [nn.Sequential(nn.Conv2d(c, w, 3, 2, 1), nn.ReLU()) for c, w in pairwise(channels)]
-            self.stages = nn.ModuleList([nn.Sequential(*steps, _Pool())])
-            self.head = nn.Linear(channels[-1], num_classes)
-
-
-IMAGE_NETWORKS: dict[str, type[Stages]] = {"lenet5": LeNet5, "resnet18": ResNet18, "preact-resnet18": PreActResNet18}
-"""Networks for images by name."""
-
-
-@final
-class Normalize(nn.Module):
-    """Standardization of pixels, channel by channel."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, channels: int, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
-        super().__init__()
-        for name, value in (("mean", mean), ("std", std)):
-            values = torch.tensor(np.broadcast_to(np.asarray(value, dtype=np.float32), (channels,)).copy())
-            self.register_buffer(name, values.view(1, -1, 1, 1))
-        if not bool((self.std > 0).all()):
-            raise ValueError(f"std={std!r} must be above 0 for every channel; 1 leaves the pixels unchanged")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the pixels, standardized."""
-        return (x - self.mean) / self.std
-
-
-class _Pool(nn.Module):
-    """Mean over the image, (n, c, h, w) -> (n, c)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean((2, 3))
-
-
-@final
-class _Shortcut(nn.Conv2d):
-    """Strided convolution of 1 x 1 pixels.
-
-    On a CPU with fewer than 16 channels (oneDNN's block), pixels are selected before the convolution: oneDNN's gradient
-    of a strided convolution writes out of bounds for images with one channel or in channels-last format (its issue
-    6035), which gives wrong values or crashes.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.device.type == "cpu" and self.in_channels < 16:
-            rows, columns = self.stride
-            return nn.functional.conv2d(x[..., ::rows, ::columns], self.weight, self.bias)
-        return super().forward(x)
-
-
 class _Block(nn.Module):
     """Residual block: two convolutions, each followed by batch normalization."""
 
@@ -308,25 +201,106 @@ class _PreActBlock(nn.Module):
         return skipped + self.second(self.first(normalized))
 
 
-def _group(block: type[_Block] | type[_PreActBlock], width: int, i: int) -> nn.Sequential:
-    """Return the i-th group: two blocks of one width."""
-    channels, wide = width * GROUP_WIDTHS[max(i - 1, 0)], width * GROUP_WIDTHS[i]
-    return nn.Sequential(block(channels, wide, 2 if i else 1), block(wide, wide, 1))
+class _ResidualNetwork(Stages):
+    """Stem, four groups of two residual blocks, the mean over pixels, a linear layer."""
+
+    block: ClassVar[type[_Block | _PreActBlock]]
+
+    def __init__(
+        self,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        width: int = 64,
+        seed: Any = None,
+    ) -> None:
+        super().__init__()
+        widths = [width * factor for factor in (1, *GROUP_WIDTHS)]
+        with _seeded(seed):
+            stem: list[nn.Module] = [Normalize(in_channels, mean, std), _convolution(in_channels, width)]
+            groups: list[list[nn.Module]] = [
+                [self.block(channels, wide, 2 if i else 1), self.block(wide, wide, 1)]
+                for i, (channels, wide) in enumerate(pairwise(widths))
+            ]
+            end: nn.Module = _Pool()
+            if self.block is _Block:
+                stem += [nn.BatchNorm2d(width), nn.ReLU()]
+            else:
+                end = nn.Sequential(nn.BatchNorm2d(widths[-1]), nn.ReLU(), end)
+            groups[0].insert(0, nn.Sequential(*stem))
+            groups[-1].append(end)
+            self.stages = nn.ModuleList(nn.Sequential(*group) for group in groups)
+            self.head = nn.Linear(widths[-1], num_classes)
+
+    @property
+    def regions(self) -> list[nn.Module]:
+        """Stem, blocks and the last normalization, if there is one; each shape is compiled once."""
+        parts = [part for stage in self.stages for part in stage.children()]
+        return [part for part in parts if not isinstance(part, _Pool)]
 
 
-def _with_ends(groups: list[nn.Sequential], stem: nn.Module, end: nn.Module) -> nn.ModuleList:
-    """Return the groups as stages, with the stem in the first and the pooling in the last."""
-    first, *middle, last = groups
-    return nn.ModuleList([nn.Sequential(stem, *first), *middle, nn.Sequential(*last, end)])
+@final
+class ResNet18(_ResidualNetwork):
+    """ResNet-18 (He et al., 2016) for small images: a first convolution of 3 x 3 without pooling.
+
+    Parameters
+    ----------
+    num_classes, in_channels : int
+    mean, std : float or sequence of float
+        Mean and standard deviation of the pixels, with which they are normalized.
+    width : int
+        Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
+    seed : int, Generator or None
+        Seed of the initial weights, which are PyTorch's.
+
+    Examples
+    --------
+    >>> net = ResNet18(width=4, seed=0).eval()
+    >>> net.encode(torch.rand(2, 3, 32, 32), net.depth).shape
+    torch.Size([2, 32])
+    """
+
+    block = _Block
 
 
-def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(channels, width, 3, stride, padding=1, bias=False)
+@final
+class PreActResNet18(_ResidualNetwork):
+    """ResNet-18 whose blocks normalize first (He et al., 2016b), for small images; parameters of :class:`ResNet18`.
+
+    >>> PreActResNet18(200, width=4, seed=0)(torch.rand(2, 3, 64, 64)).shape
+    torch.Size([2, 200])
+    """
+
+    block = _PreActBlock
 
 
-@contextmanager
-def _seeded(seed: Any) -> Iterator[None]:
-    """Seed PyTorch's generator for initial weights, and restore it afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(as_rng(seed).integers(2**62)))
-        yield
+@final
+class SmallConvNet(Stages):
+    """Small network for images of any size: three convolutions of stride 2, the mean, a linear layer.
+
+    It serves as AdaMixup's policy (pairs: twice the channels, 3 outputs) and critic (2 outputs) for images.
+
+    Parameters
+    ----------
+    in_channels, num_classes : int
+    width : int
+    seed : int, Generator or None
+
+    Examples
+    --------
+    >>> SmallConvNet(2, 3, seed=0)(torch.rand(5, 2, 28, 28)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, in_channels: int, num_classes: int, width: int = 32, seed: Any = None) -> None:
+        super().__init__()
+        channels = [in_channels, width, 2 * width, 2 * width]
+        with _seeded(seed):
+            steps = [nn.Sequential(nn.Conv2d(c, w, 3, 2, 1), nn.ReLU()) for c, w in pairwise(channels)]
+            self.stages = nn.ModuleList([nn.Sequential(*steps, _Pool())])
+            self.head = nn.Linear(channels[-1], num_classes)
+
+
+IMAGE_NETWORKS: dict[str, type[Stages]] = {"lenet5": LeNet5, "resnet18": ResNet18, "preact-resnet18": PreActResNet18}
+"""Networks for images by name."""
