@@ -38,7 +38,7 @@ from genlabel import GenLabelClassifier, MixupClassifier
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.data.tables.table import drop_rare_classes
-from genlabel.estimators.intervals import Calibration, Intervals, venn_abers
+from genlabel.estimators.classifier import Calibration, Intervals, venn_abers
 
 Numbers = NDArray[np.float64]
 BINS, FEWEST = 10, 20

@@ -19,10 +19,9 @@ from genlabel._progress import FitProgress, LambdaCallback, ProgressEvent, track
 from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, StackedDensity
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
-from genlabel.model_selection import time_budget
-from genlabel.model_selection.halving import count_epochs, halving_schedule
-from genlabel.model_selection.options import SEARCHES
-from genlabel.model_selection.time_budget import fit_to_time_limit, subsample_for_time_limit
+from genlabel.model_selection.options import SEARCHES, HalvingSearch
+from genlabel.model_selection.search_space import count_epochs, fit_to_time_limit
+from genlabel.model_selection.splits import VALUES_PER_SECOND, subsample_for_time_limit
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
@@ -85,8 +84,9 @@ def test_a_fit_says_what_it_is_at_and_how_much_of_it_is_done(name: str) -> None:
 def test_an_epoch_counts_as_many_times_as_there_are_candidates_left() -> None:
     found, _ = reports_of(MODELS["mixup"])
     work = np.cumsum([24 * 1, 8 * (2 - 1), 5 * (5 - 2), 3 * (10 - 5)])
-    assert [rung.epochs for rung in halving_schedule(10)] == [1, 2, 5, 10]
-    assert count_epochs(halving_schedule(10), 24) == work[-1]
+    schedule = HalvingSearch().schedule(10)
+    assert [end for end, _ in schedule] == [1, 2, 5, 10]
+    assert count_epochs(schedule, 24) == work[-1]
     ends = [report.fraction for report in found if report.stage_ended]
     np.testing.assert_allclose(ends, work / work[-1], atol=1e-8)
 
@@ -249,7 +249,7 @@ def test_with_little_time_there_are_fewer_rows_but_no_class_is_lost(own_time: Ca
     sample, _ = validate_fit_input(MixupClassifier(), points, y, None, None, smallest_class=1)
     told = FitProgress(time_limit=1.0)
     few = subsample_for_time_limit(sample, told)
-    assert len(few.X) == pytest.approx(time_budget.VALUES_PER_SECOND / 8, rel=0.01)
+    assert len(few.X) == pytest.approx(VALUES_PER_SECOND / 8, rel=0.01)
     np.testing.assert_array_equal(few.X, points[few.rows])
     np.testing.assert_allclose(np.bincount(few.y)[:2] / len(few.y), np.bincount(sample.y)[:2] / 30_000, atol=0.01)
     assert (few.y == 1).sum() == 3
@@ -278,14 +278,14 @@ def test_rows_of_given_folds_are_never_fewer(own_time: Callable[[], float]) -> N
 @pytest.mark.parametrize("name", ["default", "mixup", "paper"])
 def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, search: str) -> None:
     model = LIMITED[name]
-    space, schedule = model._search_space(model._trainer_config()), SEARCHES[search]().schedule
-    every_one = [list(range(len(space.configurations)))]
+    space, schedule = model._search_space(model._plain_space()), SEARCHES[search]().schedule
+    every_one = [list(space.configurations)]
     seconds_of = {m: 0.01 * (m + 1) for m in range(len(space.mixing))}
     before = (0, 0)
     for seconds in np.geomspace(0.01, 100.0, 60):
         told = SimpleNamespace(time_left=seconds, truncations=[])
         ((entries,), epochs) = fit_to_time_limit(space, every_one, 40, schedule, seconds_of, told)
-        slowest = max(seconds_of[space.configurations[e].mixing] for e in entries)
+        slowest = max(seconds_of[m] for m, _ in entries)
         assert epochs == 1 or count_epochs(schedule(epochs), len(entries)) * slowest <= seconds
         assert set(entries) <= set(every_one[0])
         assert len(entries) >= before[0]

@@ -13,8 +13,7 @@ from sklearn.datasets import load_iris, load_wine, make_classification
 from genlabel import GaussianDensity, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.densities import StackedDensity
 from genlabel.densities.stacked import WeightedDensities
-from genlabel.model_selection.pooling import pool
-from genlabel.model_selection.scoring import one_standard_error
+from genlabel.model_selection.scoring import one_standard_error, pool
 from genlabel.training.networks import MLP
 
 QUICK = {"training__epochs": 15, "search__cv": 3, "random_state": 0}

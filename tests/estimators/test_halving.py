@@ -15,21 +15,22 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
-import genlabel.model_selection.search
+import genlabel.model_selection.refit
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, GridSearch, LinearLabel, Mixup, MixupClassifier
 from genlabel._progress import LambdaCallback, use_callback
 from genlabel.data.folds import stratified_folds_rare
 from genlabel.metrics import prior_log_loss, score
-from genlabel.model_selection.halving import halving_schedule
-from genlabel.model_selection.pooling import (
+from genlabel.model_selection.options import HalvingSearch
+from genlabel.model_selection.scoring import (
     EQUAL_WEIGHTS,
     POOL_SHRINKAGE,
     PRIOR_PSEUDO_COUNT,
     PoolWeights,
     fit_pool_weights,
     pool,
+    rank_candidates,
+    score_candidates,
 )
-from genlabel.model_selection.scoring import ScoreTable, ValidationRows, rank_candidates, score_candidates
 from genlabel.training.batching import Hyperparameters, TrainingTask
 from genlabel.training.fleet_trainer import FleetTrainer
 from genlabel.training.networks import MLP
@@ -68,17 +69,15 @@ def by_hand(network: MLP, points: NDArray[Any]) -> NDArray[Any]:
 
 @given(st.integers(1, 300), st.booleans())
 def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int, many: bool) -> None:
-    rungs = halving_schedule(epochs, many)
-    stops, counts = [rung.epochs for rung in rungs], [rung.survivors for rung in rungs[:-1]]
+    rungs = HalvingSearch().schedule(epochs, many)
+    stops, counts = [end for end, _ in rungs], [survivors for _, survivors in rungs[:-1]]
     assert stops == sorted(set(stops))
     assert stops[-1] == epochs
     assert stops[0] >= 1
-    assert rungs[-1].survivors is None
+    assert rungs[-1] == (epochs, None)
     assert counts == sorted(counts, reverse=True)
     assert GridSearch().schedule(epochs) == [(epochs, None)]
-    work = sum(
-        (rung.epochs - before) * most for rung, before, most in zip(rungs, [0, *stops], [24, *counts], strict=False)
-    )
+    work = sum((end - before) * most for end, before, most in zip(stops, [0, *stops], [24, *counts], strict=False))
     assert epochs < 10 or work < 0.35 * 24 * epochs  # of 24 entries: a third of a full search
     assert not many or epochs < 20 or work < 0.15 * 24 * epochs
 
@@ -164,7 +163,7 @@ def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any
     y, fold = rng.integers(0, 3, 90), np.arange(90) % 3
     said = [np.log(softmax(rng.normal(size=(90, 3)) + s * np.eye(3)[y])) for s in (0.5, 2.0, 1.0, 0.0)]
     partner, prior = np.log(softmax(rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[y])), np.log(np.bincount(y) / 90)
-    table = score_candidates(said, ValidationRows(y, None, fold), prior, partner, average, fit_weights=True)
+    scores, row_losses = score_candidates(said, y, None, fold, prior, partner, average, fit_weights=True)
 
     def losses(values: list[NDArray[Any]]) -> NDArray[Any]:
         return np.stack([-one[np.arange(90), y] for one in values])
@@ -176,17 +175,11 @@ def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any
         best = said[int(halves.argmin())]
         weights = fit_pool_weights(best, partner, y, prior) if average == "cv" else average
         expected = losses([pool(one, partner, prior, weights) for one in said])
-    np.testing.assert_allclose(table.losses, expected)
-    for by_network, compared in ((True, losses(said)), (False, expected)):
-        assert (
-            rank_candidates(table, "log-loss", by_network).tolist()
-            == (compared.mean(1).argsort().argsort() + 1).tolist()
-        )
+    np.testing.assert_allclose(row_losses, expected)
+    for table, compared in zip(scores, (losses(said), expected), strict=True):
+        assert rank_candidates(table, "log-loss").tolist() == (compared.mean(1).argsort().argsort() + 1).tolist()
     by_fold = np.stack([expected[:, fold == f].mean(1) for f in range(3)])
-    np.testing.assert_allclose(table.compared[1], by_fold)
-    both = ScoreTable.concatenate([table.select(2), table.select(0)])
-    np.testing.assert_allclose(both.compared[1], by_fold[:, [2, 0]])
-    np.testing.assert_allclose(both.losses, expected[[2, 0]])
+    np.testing.assert_allclose(scores[1, 1], by_fold)
 
 
 def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares() -> None:
@@ -241,11 +234,11 @@ def test_the_choice_is_among_those_that_went_on_and_no_better_one_was_left_behin
         order = np.lexsort((results["mean_test_log_loss"], -results["mean_test_score"].round(12)))
     else:
         order = np.argsort(results["mean_test_log_loss"], kind="stable")
-    rungs = halving_schedule(20)
-    assert sorted(set(epochs)) == [rung.epochs for rung in rungs]
-    for rung, after in pairwise(rungs):
-        best = [repr(params[i]) for i in order if epochs[i] == rung.epochs][: rung.survivors]
-        assert {repr(params[i]) for i in np.flatnonzero(epochs == after.epochs)} == set(best)
+    rungs = HalvingSearch().schedule(20)
+    assert sorted(set(epochs)) == [end for end, _ in rungs]
+    for (end, survivors), (after, _) in pairwise(rungs):
+        best = [repr(params[i]) for i in order if epochs[i] == end][:survivors]
+        assert {repr(params[i]) for i in np.flatnonzero(epochs == after)} == set(best)
     last = {repr(params[i]) for i in order if epochs[i] == model.n_iter_}
     assert repr(params[model.best_index_]) in last
 
@@ -331,7 +324,7 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
 def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
     """Ruin the last member of the first tries at the final networks: it is sure of wrong classes."""
     seen: list[int] = []
-    train = genlabel.model_selection.search._train_on_all_rows
+    train = genlabel.model_selection.refit.train_on_all_rows
 
     def accident(*args: Any) -> Any:
         finals = train(*args)
@@ -341,7 +334,7 @@ def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
                 finals[0].networks[-1].layers[-1].weight.mul_(-1000.0)
         return finals
 
-    monkeypatch.setattr("genlabel.model_selection.search._train_on_all_rows", accident)
+    monkeypatch.setattr("genlabel.model_selection.refit.train_on_all_rows", accident)
     return seen
 
 

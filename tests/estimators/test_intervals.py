@@ -23,9 +23,9 @@ from genlabel import (
 )
 from genlabel.attacks import FGSM
 from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensity
-from genlabel.estimators.intervals import Calibration, venn_abers
+from genlabel.estimators.classifier import Calibration, venn_abers
 from genlabel.metrics import log_loss
-from genlabel.model_selection.pooling import pool
+from genlabel.model_selection.scoring import pool
 from genlabel.training.networks.staged import log_proba_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")

@@ -1,4 +1,4 @@
-"""The rule that chooses a candidate, against plain computations."""
+"""The rule that chooses a candidate, and the pool of network, density and priors, against plain computations."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,16 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
 
 from genlabel.model_selection.scoring import (
-    ValidationRows,
+    POOL_SHRINKAGE,
+    PRIOR_PSEUDO_COUNT,
+    PoolWeights,
+    fit_pool_weights,
     one_standard_error,
+    pool,
     rank_candidates,
     results_table,
     score_candidates,
-    select_best,
 )
-from genlabel.training.batching import Hyperparameters
 
 finite = st.floats(0.0, 5.0)
 
@@ -68,16 +70,82 @@ def test_the_table_ranks_by_the_rule(rule: str) -> None:
     rng = np.random.default_rng(5)
     y = rng.integers(0, 2, 60)
     logs = np.log(softmax(rng.normal(size=(7, 60, 2)) + np.eye(2)[y]))
-    rows = ValidationRows(y, None, np.arange(60) % 3)
-    scores = score_candidates(list(logs), rows, np.log([0.5, 0.5]))
+    fold = np.arange(60) % 3
+    scores, _ = score_candidates(list(logs), y, None, fold, np.log([0.5, 0.5]))
     table = results_table([{"weight_decay": w} for w in range(7)], scores, rule, pooled=False)
-    np.testing.assert_array_equal(table["rank_test_score"], rank_candidates(scores, rule))
+    np.testing.assert_array_equal(table["rank_test_score"], rank_candidates(scores[1], rule))
     column = table["mean_test_log_loss"] if rule == "log-loss" else -table["mean_test_score"].round(12)
     assert column[table["rank_test_score"].argmin()] == column.min()
     assert sorted(table["rank_test_score"]) == list(range(1, 8))
     losses = -np.take_along_axis(logs, y[None, :, None], 2)[..., 0]
-    by_fold = np.stack([losses[:, rows.fold == f].mean(1) for f in range(3)])
+    by_fold = np.stack([losses[:, fold == f].mean(1) for f in range(3)])
     np.testing.assert_allclose(table["mean_test_log_loss"], by_fold.mean(0))
-    chosen = select_best(scores, None, rule, [Hyperparameters(0.1, w) for w in range(7)], table["rank_test_score"])
-    expected = table["rank_test_score"].argmin() if rule == "accuracy" else one_standard_error(losses, range(7))
-    assert chosen == expected
+
+
+@given(st.integers(0, 10_000))
+def test_the_pool_is_the_normalised_product_of_powers_mixed_with_the_shares(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p, q, prior = (softmax(rng.normal(size=shape)) for shape in ((6, 3), (6, 3), (3,)))
+    a, b = rng.uniform(0, 1.5, 2)
+    product = prior * (p / prior) ** a * (q / prior) ** b
+    expected = product / product.sum(1, keepdims=True)
+    logs = np.log(p), np.log(q), np.log(prior)
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(a, b))), expected, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(a, b, 0.3))), 0.7 * expected + 0.3 * prior, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(1.0, 0.0))), p, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(logs[0], None, logs[2], PoolWeights(1.0))), p, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(0.0, 0.0))), prior[None].repeat(6, 0))
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_a_pooling_is_where_the_loss_rises_to_all_sides(seed: int, alone: bool, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 80))
+    y, weight = rng.integers(0, 3, n), rng.uniform(0.1, 2.0, n) if weighted else None
+    p, q = (np.log(softmax(s * np.eye(3)[y] + rng.normal(size=(n, 3)) * 2.0)) for s in rng.uniform(0, 3, 2))
+    prior = np.log(softmax(rng.normal(size=3)))
+    centre = np.array([1.0] if alone else [0.5, 0.5])
+
+    def pooling(at: np.ndarray) -> PoolWeights:
+        return PoolWeights(at[0], None if alone else at[1], at[-1])
+
+    def objective(at: np.ndarray) -> float:
+        logs = pool(p, q, prior, pooling(at))[np.arange(n), y]
+        added = POOL_SHRINKAGE * ((at[:-1] - centre) ** 2).sum() - PRIOR_PSEUDO_COUNT * np.log(at[-1])
+        return float(-np.average(logs, weights=weight) + added / n)
+
+    found = fit_pool_weights(p, None if alone else q, y, prior, weight)
+    assert (found.density is None) == alone
+    at = np.array([value for value in found if value is not None])
+    low, high = np.array([*np.zeros(len(centre)), 1e-5]), np.array([*np.full(len(centre), 2.0), 0.5])
+    assert ((low <= at) & (at <= high)).all()
+    assert objective(at) <= objective(np.array([*centre, 0.02]))
+    for move in np.vstack([np.eye(len(at)), -np.eye(len(at))]) * np.array([*np.full(len(centre), 0.01), 0.1 * at[-1]]):
+        assert objective(at) <= objective(np.clip(at + move, low, high)) + 1e-5
+
+
+def test_a_sure_mistake_that_was_held_out_makes_for_doubt() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    sure = np.log(np.where(np.eye(2)[y] == 1, 1 - 1e-5, 1e-5))
+    prior = np.log([0.5, 0.5])
+    assert fit_pool_weights(sure, sure, y, prior).prior < 0.01
+    wrong = sure.copy()
+    wrong[:6] = wrong[:6, ::-1]
+    found = fit_pool_weights(wrong, wrong, y, prior)
+    assert 0.02 < found.prior < 0.15
+    assert -pool(wrong, wrong, prior, found)[np.arange(200), y].max() < 5.0
+
+
+def test_of_a_network_that_diverged_nothing_is_weighed() -> None:
+    lost, half, y = np.full((4, 2), np.nan), np.log(np.full((4, 2), 0.5)), np.array([0, 1, 0, 1])
+    assert fit_pool_weights(lost, None, y, half[0]) == PoolWeights(1.0)
+    assert fit_pool_weights(lost, half, y, half[0]) == PoolWeights(0.5, 0.5)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_few_rows_leave_the_weights_near_where_they_start(alone: bool) -> None:
+    p = np.log(softmax(np.random.default_rng(0).normal(size=(4, 2))))
+    found = fit_pool_weights(p, None if alone else p, np.array([0, 1, 0, 1]), np.log([0.5, 0.5]))
+    weights = np.array([w for w in found[:2] if w is not None])
+    assert (abs(weights - (1.0 if alone else 0.5)) < 0.3).all()

@@ -1,9 +1,8 @@
 """scikit-learn classifiers: GenLabel, mixup, AdaMixup, class densities by Bayes' rule, soft labels; typicality."""
 
-from genlabel.estimators.adamixup import AdaMixupClassifier
 from genlabel.estimators.generative import GenerativeClassifier
 from genlabel.estimators.genlabel import GenLabelClassifier
-from genlabel.estimators.mixup import MixupClassifier
+from genlabel.estimators.mixup import AdaMixupClassifier, MixupClassifier
 from genlabel.estimators.soft_labels import SoftLabelClassifier
 from genlabel.estimators.typicality import Typicality
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from itertools import product
@@ -20,43 +20,33 @@ from torch import nn
 
 from genlabel._progress import FitProgress, track_fit
 from genlabel._runtime import one_thread
-from genlabel._validation import check_choice, check_count, deduplicate_warnings, restore_on_error
+from genlabel._validation import check_choice, check_count, deduplicate_warnings, restore_on_error, warn
 from genlabel.densities import StackedDensity
-from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.intervals import Calibration
+from genlabel.estimators.classifier import Calibration, ProbabilityClassifier
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
-from genlabel.labeling import GenLabel, Labeler
+from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import Mixer
-from genlabel.model_selection.halving import HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE
-from genlabel.model_selection.labelers import prepare_labelers
 from genlabel.model_selection.options import (
+    HALVING_SCHEDULE,
+    HALVING_SCHEDULE_LARGE,
     HALVING_STEPS,
     MAX_BATCHES,
     MAX_HALVING_EPOCHS,
+    REFIT,
+    SEARCH,
     SEARCHES,
-    TrainerConfig,
+    STAGE_DEADLINES,
+    TYPICALITY,
     TrainingOptions,
     resolve_search,
     resolve_training,
 )
-from genlabel.model_selection.pooling import MIN_LOG_PROBA, POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, PoolWeights, pool
-from genlabel.model_selection.scoring import ValidationRows
-from genlabel.model_selection.search import MAX_EXCESS_LOSS, FitResult, needs_folds, refit, search
-from genlabel.model_selection.search_space import MixingConfig, SearchSpace, parameter_grid
-from genlabel.model_selection.splits import CVData
-from genlabel.model_selection.time_budget import (
-    MAX_PARAMETERS,
-    REFIT,
-    SEARCH,
-    STAGE_DEADLINES,
-    TYPICALITY,
-    Subsets,
-    search_deadline,
-    stage_shares,
-    subsample_for_time_limit,
-    warn_about_truncation,
-)
+from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, fold_tasks, prepare_labelers, refit
+from genlabel.model_selection.scoring import POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, PoolWeights, pool
+from genlabel.model_selection.search import search
+from genlabel.model_selection.search_space import MAX_PARAMETERS, MixingConfig, SearchSpace, parameter_grid
+from genlabel.model_selection.splits import MIN_LOG_PROBA, CVData, subsample_for_time_limit
 from genlabel.training.batching import Hyperparameters
 from genlabel.training.fleet_trainer import AVERAGING_POWER
 from genlabel.training.networks.staged import Ensemble, log_proba_of
@@ -103,13 +93,17 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             Rows of the same group (of one person, one site, copies of a row) are held out together in all folds. A row
             whose group is missing is a group of its own.
         """
-        with restore_on_error(self), deduplicate_warnings(), one_thread(), self._track_progress() as progress:
-            config = self._trainer_config()
-            space = self._search_space(config)
-            data = self._training_data(X, y, sample_weight, groups, config, progress)
-            (fitted,), density, typicality = self._train(space, data, config, progress)
-            self._set_fitted_attributes(data, fitted, density, typicality)
-            warn_about_truncation(progress)
+        with restore_on_error(self), deduplicate_warnings(), self._track_progress() as progress:
+            space = self._search_space(self._plain_space())
+            data = self._training_data(X, y, sample_weight, groups, space, progress)
+            progress.plan(space.stage_shares(space.needs_folds(), self.fits_typicality))
+            labelers, density = prepare_labelers(space, data, progress)
+            with progress.stage(SEARCH, until=space.search.deadline):
+                tasks = fold_tasks(space, data, labelers) if space.needs_folds() else []
+                results = search(space, data, tasks, progress)
+            with progress.stage(REFIT, until=STAGE_DEADLINES[REFIT]):
+                (fitted,) = refit(space, data, labelers, results, progress)
+            self._set_fitted_attributes(data, fitted, density, self._fit_typicality(data, progress))
         return self
 
     @final
@@ -146,24 +140,28 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> model.fit_subsets(*load_iris(return_X_y=True), subsets)["mixup"].best_params_["gamma"]
         0.0
         """
-        with deduplicate_warnings(), one_thread(), self._track_progress() as progress:
+        with deduplicate_warnings(), self._track_progress() as progress:
             base = clone(self)
-            config = base._trainer_config()
-            space = base._search_space(config)
+            space = base._search_space(base._plain_space())
             chosen = []
             for name, contains in subsets.items():
-                chosen.append([e for e, each in enumerate(space.configurations) if contains(each.params)])
+                chosen.append([one for one, params in space.configurations.items() if contains(params)])
                 if not chosen[-1]:
                     raise ValueError(
                         f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
-                        f"they are dicts such as {space.configurations[0].params}"
+                        f"they are dicts such as {next(iter(space.configurations.values()))}"
                     )
-            data = base._training_data(X, y, sample_weight, groups, config, progress)
-            fits, density, typicality = base._train(space, data, config, progress, chosen)
-            fitted = {name: copy(base) for name in subsets}
+            data = base._training_data(X, y, sample_weight, groups, space, progress)
+            progress.plan(space.stage_shares(space.needs_folds(chosen), self.fits_typicality))
+            labelers, density = prepare_labelers(space, data, progress)
+            with progress.stage(SEARCH, until=space.search.deadline):
+                tasks = fold_tasks(space, data, labelers) if space.needs_folds(chosen) else []
+                results = search(space, data, tasks, progress, chosen)
+            with progress.stage(REFIT, until=STAGE_DEADLINES[REFIT]):
+                fits = refit(space, data, labelers, results, progress)
+            typicality, fitted = self._fit_typicality(data, progress), {name: copy(base) for name in subsets}
             for classifier, fit in zip(fitted.values(), fits, strict=True):
                 classifier._set_fitted_attributes(data, fit, density, typicality)
-            warn_about_truncation(progress)
         return fitted
 
     @final
@@ -195,34 +193,42 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             parts["training"] = TrainingOptions()
         return parts
 
-    def _track_progress(self) -> AbstractContextManager[FitProgress]:
+    @contextmanager
+    def _track_progress(self) -> Iterator[FitProgress]:
+        """Give the progress of a fit on one thread; warn at its end of everything that a time limit left out."""
         options = resolve_search(self.search)
-        return track_fit(options.verbose, type(self).__name__, options.time_limit)
+        with one_thread(), track_fit(options.verbose, type(self).__name__, options.time_limit) as progress:
+            yield progress
+            if progress.truncations:
+                limit, cuts = f"time_limit={progress.time_limit:g} s", ", ".join(progress.truncations)
+                warn("time", f"the fit would take longer than {limit}: {cuts}; give it more time, or None", UserWarning)
 
-    def _trainer_config(self, device: torch.device | None = None) -> TrainerConfig:
-        """Return the checked options of search and training; on another device, if one is given."""
-        options, training = resolve_search(self.search), resolve_training(self.training)
-        if device is not None:
-            training = clone(training).set_params(device=device)
-        return training.resolve(options, hidden_layers(self.network))
+    def _plain_space(self, device: torch.device | None = None) -> SearchSpace:
+        """Check the options of search and training, and return the candidates of plain training on a device."""
+        options, hidden = resolve_search(self.search), hidden_layers(self.network)
+        training = resolve_training(self.training, hidden, device)
+        rates = parameter_grid("learning_rate", training.learning_rate, options.learning_rates, 1e-12, 1e3)
+        decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
+        candidates = [Hyperparameters(*pair) for pair in product(rates, decays)]
+        params = [{"learning_rate": one.learning_rate, "weight_decay": one.weight_decay} for one in candidates]
+        return SearchSpace(options, training, hidden, [MixingConfig(None)], [LinearLabel()], candidates, params)
 
     @abstractmethod
-    def _search_space(self, config: TrainerConfig) -> SearchSpace:
-        """Check the parameters of the method and return its candidates."""
+    def _search_space(self, plain: SearchSpace) -> SearchSpace:
+        """Check the parameters of the method and return its candidates, made from those of plain training."""
 
     def _training_data(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, config: TrainerConfig, progress: FitProgress
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, space: SearchSpace, progress: FitProgress
     ) -> CVData:
         """Check the input, and return it with its folds."""
-        options, halving = config.search, config.search.is_halving
+        options, halving = space.search, space.search.is_halving
         data, self.encoder_ = validate_fit_input(
             self, X, y, sample_weight, self.class_weight, smallest_class=1 if halving else 2, groups=groups
         )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(options.cv, Integral | str):  # a splitter or pairs of rows mean all rows
             data = subsample_for_time_limit(data, progress)
-        standardize = resolve_training(self.training).standardize
-        folds = CVData(data, cv=options.cv, standardize=standardize, seed=seed, keep_rare=halving)
+        folds = CVData(data, cv=options.cv, standardize=space.training.standardize, seed=seed, keep_rare=halving)
         if options.restore_best and not options.predicts_with_folds and options.ensemble > len(folds.folds):
             raise ValueError(
                 f"ensemble={options.ensemble} networks of their best epochs need as many folds, but there are "
@@ -230,36 +236,21 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             )
         return folds
 
-    def _train(
-        self,
-        space: SearchSpace,
-        data: CVData,
-        config: TrainerConfig,
-        progress: FitProgress,
-        subsets: Subsets | None = None,
-    ) -> tuple[list[FitResult], StackedDensity | None, Typicality | None]:
-        """Return the networks that predict, for each subset of the candidates; the stacked density and typicality."""
-        progress.plan(stage_shares(space, config, needs_folds(space, config, subsets), self.fits_typicality))
-        labelers = prepare_labelers(space, data, config, progress)
-        with progress.stage(SEARCH, until=search_deadline(config.search)):
-            results = search(space, data, labelers, config, progress, subsets)
-        with progress.stage(REFIT, until=STAGE_DEADLINES[REFIT]):
-            fits = refit(space, data, labelers, results, config, progress)
+    def _fit_typicality(self, data: CVData, progress: FitProgress) -> Typicality | None:
         if not self.fits_typicality:
-            return fits, labelers.stacked_density, None
+            return None
         with progress.stage(TYPICALITY):
-            typicality = Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
-        return fits, labelers.stacked_density, typicality
+            return Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
 
     def _set_fitted_attributes(
         self, data: CVData, fit: FitResult, density: StackedDensity | None, typicality: Typicality | None
     ) -> None:
         """Set what a fit has learned; attributes of an earlier fit are dropped."""
         result, raw, weights = fit.search, data.raw, fit.search.pool_weights
-        chosen, pooled = result.configuration.params, weights is not None and weights.density is not None
+        pooled = weights is not None and weights.density is not None
         if not all(bool(values.isfinite().all()) for network in fit.networks for values in network.parameters()):
             raise ValueError(
-                f"training diverged at learning rate {chosen['learning_rate']:g}; "
+                f"training diverged at learning rate {result.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
         for name in ("best_score_", "venn_abers_", "density_", "typicality_"):  # not every fit sets them
@@ -271,7 +262,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         else:
             self.network_ = fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
         self.labeler_ = fit.labeler.to_cpu()
-        self.best_params_ = {**chosen, **({"pool_weights": tuple(weights or ())} if pooled else {})}
+        self.best_params_ = {**result.params, **({"pool_weights": tuple(weights or ())} if pooled else {})}
         self.best_index_, self.cv_results_, self.pool_weights_ = result.index, result.results, weights
         self.history_ = {"loss": fit.losses}
         self.n_iter_ = fit.epochs  # NOTE[PAPER]: the last epoch is our default, restore_best=True the paper's words
@@ -279,10 +270,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             score = "mean_test_pooled_score" if pooled else "mean_test_score"
             self.best_score_ = float(result.results[score][result.index])
         if result.log_proba is not None:
-            rows, given = ValidationRows.of_folds(data), raw.weight
-            weight = None if given is None else np.concatenate([given[fold.valid] for fold in data.folds])
-            crossed = resolve_search(self.search).predicts_with_folds
-            self.venn_abers_ = Calibration.of(result.log_proba, rows.y, rows.fold, weight, raw.class_weight, crossed)
+            rows, crossed = data.held_out, resolve_search(self.search).predicts_with_folds
+            self.venn_abers_ = Calibration.of(
+                result.log_proba, rows.y, data.held_out_fold, rows.weight, raw.class_weight, crossed
+            )
         if density is not None:
             self.density_ = density
         if typicality is not None:
@@ -325,36 +316,26 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> len(MixupClassifier().resolved_config()["candidates"])
         12
         """
-        config = self._trainer_config(torch.device("cpu"))
-        constants = halving_constants() if config.search.is_halving else {}
-        return {**config.resolved_config(), **self._search_space(config).resolved_config(), **constants}
-
-    def _hyperparameters(self, config: TrainerConfig) -> list[dict[str, Any]]:
-        """Return every learning rate with every weight decay."""
-        training = resolve_training(self.training)
-        rates = parameter_grid("learning_rate", training.learning_rate, config.search.learning_rates, 1e-12, 1e3)
-        decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
-        return [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
-
-    def _single_label_space(
-        self, config: TrainerConfig, mixing: Sequence[MixingConfig], labeler: Labeler, exclude_intrusion: bool = False
-    ) -> SearchSpace:
-        """Return the search space of ways of mixing with one labeler."""
-        params = self._hyperparameters(config)
-        candidates = [Hyperparameters(**each) for each in params]
-        return SearchSpace(mixing, [labeler], candidates, params, exclude_intrusion=exclude_intrusion)
-
-
-def halving_constants() -> dict[str, Any]:
-    """Return the constants of a halving search, for fingerprints."""
-    return {
-        "schedule": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
-        "lengths": (MAX_HALVING_EPOCHS, MAX_BATCHES, HALVING_STEPS),
-        "averaging_power": AVERAGING_POWER,
-        "pooling": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
-        "max_excess_loss": MAX_EXCESS_LOSS,
-        "max_parameters": MAX_PARAMETERS,
-    }
+        space = self._search_space(self._plain_space(torch.device("cpu")))
+        training, halving = space.training, {}
+        if space.search.is_halving:
+            halving = {
+                "schedule": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
+                "lengths": (MAX_HALVING_EPOCHS, MAX_BATCHES, HALVING_STEPS),
+                "averaging_power": AVERAGING_POWER,
+                "pooling": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
+                "max_excess_loss": MAX_EXCESS_LOSS,
+                "max_parameters": MAX_PARAMETERS,
+            }
+        return {
+            "search": space.search,
+            "hidden": space.hidden,
+            "optimizer": training.optimizer,
+            "epochs": None if training.epochs == "auto" else training.epochs,
+            "batch_size": training.batch_size,
+            **space.resolved_config(),
+            **halving,
+        }
 
 
 def hidden_layers(network: Any) -> tuple[int, ...]:

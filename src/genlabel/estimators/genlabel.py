@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any, Self, cast, final
 
@@ -13,11 +14,10 @@ from genlabel.attacks import Attack
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
 from genlabel.densities.candidates import named_densities
 from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_mixers, with_networks
-from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.model_selection.options import GridSearch, TrainerConfig, TrainingOptions
-from genlabel.model_selection.pooling import Pooling, PoolWeights
-from genlabel.model_selection.search_space import MixingConfig, SearchSpace, mixing_configs, parameter_grid
+from genlabel.model_selection.options import GridSearch, TrainingOptions
+from genlabel.model_selection.scoring import Pooling, PoolWeights
+from genlabel.model_selection.search_space import SearchSpace, mixing_configs, parameter_grid
 from genlabel.training.batching import Hyperparameters
 
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -191,9 +191,9 @@ class GenLabelClassifier(NetworkClassifier):
         )
         return cast(Self, model.set_params(**params))
 
-    def _search_space(self, config: TrainerConfig) -> SearchSpace:
+    def _search_space(self, plain: SearchSpace) -> SearchSpace:
         check_choice("space", self.space, ["input", "latent"])
-        if self.space == "latent" and not config.hidden:
+        if self.space == "latent" and not plain.hidden:
             raise ValueError(
                 f"space='latent' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
@@ -209,38 +209,30 @@ class GenLabelClassifier(NetworkClassifier):
         if any(mixer.max_depth for mixer in mixers):
             raise ValueError(f"mixer={self.mixer!r} mixes hidden layers; densities label inputs, so use Mixup()")
         fractions = parameter_grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
-        mixing, labeler = mixing_configs(mixers, fractions), LinearLabel()
-        params, candidates = self._candidates(config, gammas, densities)
-        pooling = self._pooling(config, densities)
-        return SearchSpace(
-            mixing if latent else with_networks(self.network, mixing),
-            [labeler],
-            candidates,
-            params,
-            densities=list(densities.values()),
-            priors=self.priors,
-            feature_space=self._single_label_space(config, [MixingConfig(None)], labeler) if latent else None,
-            pooling=pooling,
-            calibrate=pooling is None and config.search.is_halving and isinstance(self.pool_with_density, str),
-            label_params=frozenset({"gamma", "density"}),
-        )
-
-    def _candidates(
-        self, config: TrainerConfig, gammas: Sequence[float], densities: Mapping[str, ClassDensity]
-    ) -> tuple[list[dict[str, Any]], list[Hyperparameters]]:
-        """Return all learning rates and weight decays with every gamma and density; gamma = 0 needs no density."""
+        mixing, pooling = mixing_configs(mixers, fractions), self._pooling(plain, densities)
         params, candidates, names = [], [], list(densities)
-        for pair, gamma in product(self._hyperparameters(config), gammas):
-            for name in names if gamma else [None]:
+        for pair, gamma in product(plain.params, gammas):
+            for name in names if gamma else [None]:  # gamma = 0 needs no density
                 chosen: dict[str, Any] = {}
                 if len(names) > 1 and name is not None:
                     chosen["density"] = name if isinstance(self.density, str) else densities[name]
                 params.append({**pair, "gamma": gamma, **chosen})
                 shares = (gamma if name == other else 0.0 for other in names)
                 candidates.append(Hyperparameters(**pair, label=(1.0 - gamma, *shares)))
-        return params, candidates
+        return replace(
+            plain,
+            mixing=mixing if latent else with_networks(self.network, mixing),
+            candidates=candidates,
+            params=params,
+            densities=list(densities.values()),
+            priors=self.priors,
+            feature_space=plain if latent else None,
+            pooling=pooling,
+            calibrate=pooling is None and plain.search.is_halving and isinstance(self.pool_with_density, str),
+            label_params=frozenset({"gamma", "density"}),
+        )
 
-    def _pooling(self, config: TrainerConfig, densities: Mapping[str, ClassDensity]) -> Pooling:
+    def _pooling(self, plain: SearchSpace, densities: Mapping[str, ClassDensity]) -> Pooling:
         """Return the pooling weights: given ones, "cv" or None."""
         value = self.pool_with_density
         if isinstance(value, str):
@@ -255,8 +247,8 @@ class GenLabelClassifier(NetworkClassifier):
                 f"pool_with_density={value!r} needs one density, but there are {len(densities)}: density="
                 f"{self.density!r}, gamma={self.gamma!r}; use None, or one density and a gamma above 0"
             )
-        if isinstance(config.search.scoring, Attack):
-            raise ValueError(f"scoring={config.search.scoring!r} attacks the network alone; use pool_with_density=None")
+        if isinstance(plain.search.scoring, Attack):
+            raise ValueError(f"scoring={plain.search.scoring!r} attacks the network alone; use pool_with_density=None")
         if isinstance(value, str):
             return "cv"
         if np.shape(value) not in [(2,), (3,)]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 from genlabel._arrays import named_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.attacks import Attack
-from genlabel.model_selection.halving import Rung, halving_schedule
 from genlabel.training.batching import batches_per_epoch
-from genlabel.training.optimizers import Optimizer, resolve_optimizer
+from genlabel.training.optimizers import resolve_optimizer
 
 SCORINGS = ("log-loss", "accuracy")
 """Held-out log-loss with the one-standard-error rule, or held-out accuracy (the paper's)."""
@@ -23,6 +22,24 @@ MAX_HALVING_EPOCHS, MAX_BATCHES = 50, 256
 """Limits of a halving search: epochs, and optimizer steps of one; where a pass has more, an epoch is a part of it."""
 HALVING_STEPS = 320.0
 """Epochs of a halving search, times the square root of the steps of an epoch."""
+HALVING_SCHEDULE = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
+"""Share of the epochs after which candidates are compared, and how many of them continue."""
+HALVING_SCHEDULE_LARGE = ((1 / 20, 4), (1 / 8, 2), (1 / 3, 1))
+"""The schedule of a table whose passes take several epochs: its many held-out rows tell candidates apart early."""
+DENSITIES, FEATURES, SEARCH, REFIT, TYPICALITY = (
+    "stacked density",
+    "feature networks",
+    "search",
+    "final fit",
+    "typicality",
+)
+"""Stages of a fit, in order."""
+STAGE_DEADLINES = {DENSITIES: 0.35, FEATURES: 0.6, SEARCH: 0.9, REFIT: 0.95}
+"""Share of a time limit that is spent when a stage should end."""
+SEARCH_COST = 20
+"""Final networks that take about as long as a search."""
+Rung = tuple[int, int | None]
+"""Epochs after which candidates are compared, and how many of them continue; None is all."""
 
 
 class CandidateSearch(BaseEstimator, ABC):
@@ -48,6 +65,8 @@ class CandidateSearch(BaseEstimator, ABC):
             check_count("ensemble", self.ensemble)
         if self.time_limit is not None:
             check_positive("time_limit", self.time_limit, "None is no limit")
+        if not isinstance(self.restore_best, bool | np.bool_):
+            raise ValueError(f"restore_best={self.restore_best!r} must be True or False")
 
     @property
     def predicts_with_folds(self) -> bool:
@@ -59,13 +78,20 @@ class CandidateSearch(BaseEstimator, ABC):
         """True if the networks that predict are trained on all rows, after the search."""
         return not self.predicts_with_folds and not self.restore_best
 
-    @abstractmethod
-    def epochs_per_pass(self, rows: int, batch_size: int) -> int:
-        """Return how many epochs make a pass over the rows, if the number of epochs is "auto"."""
+    @property
+    def ranked_by(self) -> str:
+        """Name of the score that ranks candidates: of an attack, accuracy."""
+        return self.scoring if isinstance(self.scoring, str) else "accuracy"
+
+    @property
+    def deadline(self) -> float:
+        """Share of a time limit that is spent when a search should end; final networks need some of the rest."""
+        final_networks = 0 if self.predicts_with_folds else self.ensemble
+        return STAGE_DEADLINES[SEARCH] * SEARCH_COST / (SEARCH_COST + final_networks)
 
     @abstractmethod
-    def max_epochs(self, rows: int, batch_size: int) -> int:
-        """Return for how many epochs a network is trained at most, if their number is "auto"."""
+    def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
+        """Return for how many epochs a network is trained at most, and how many epochs make a pass over the rows."""
 
     @abstractmethod
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
@@ -130,18 +156,21 @@ class HalvingSearch(CandidateSearch):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def epochs_per_pass(self, rows: int, batch_size: int) -> int:
-        """Return one, or more for large tables: an epoch has at most 256 steps."""
-        return -(-batches_per_epoch(rows, batch_size) // MAX_BATCHES)
-
-    def max_epochs(self, rows: int, batch_size: int) -> int:
+    def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
         """Return 50 epochs, or fewer if an epoch has many steps: their number grows with the square root of those."""
-        batches = batches_per_epoch(rows, batch_size * self.epochs_per_pass(rows, batch_size))
-        return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5)))
+        per_pass = -(-batches_per_epoch(rows, batch_size) // MAX_BATCHES)
+        batches = batches_per_epoch(rows, batch_size * per_pass)
+        return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5))), per_pass
 
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return the rungs of the search."""
-        return halving_schedule(epochs, many_rows)
+        """Return the rungs; the last one is the end.
+
+        >>> HalvingSearch().schedule(50)
+        [(5, 8), (12, 5), (25, 3), (50, None)]
+        """
+        shares = HALVING_SCHEDULE_LARGE if many_rows else HALVING_SCHEDULE
+        survivors = {max(1, int(share * epochs)): count for share, count in shares}
+        return [*((end, count) for end, count in survivors.items() if end < epochs), (epochs, None)]
 
 
 @final
@@ -189,23 +218,13 @@ class GridSearch(CandidateSearch):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def check(self) -> None:
-        """Raise if a parameter has no meaning."""
-        super().check()
-        if not isinstance(self.restore_best, bool | np.bool_):
-            raise ValueError(f"restore_best={self.restore_best!r} must be True or False")
-
-    def epochs_per_pass(self, rows: int, batch_size: int) -> int:
-        """Return one."""
-        return 1
-
-    def max_epochs(self, rows: int, batch_size: int) -> int:
-        """Return 100, the paper's."""
-        return 100  # arXiv Table 11
+    def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
+        """Return 100 epochs, the paper's, each a pass."""
+        return 100, 1  # arXiv Table 11
 
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
         """Return one rung, at the end."""
-        return [Rung(epochs, None)]
+        return [(epochs, None)]
 
 
 SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": GridSearch}
@@ -278,62 +297,28 @@ class TrainingOptions(BaseEstimator):
         self.standardize = standardize
         self.device = device
 
-    def resolve(self, search: CandidateSearch, hidden: tuple[int, ...]) -> TrainerConfig:
-        """Return the checked options, for networks with some hidden layers."""
-        if not isinstance(self.standardize, bool | np.bool_):
-            raise ValueError(f"standardize={self.standardize!r} must be True or False")
-        auto = isinstance(self.epochs, str) and self.epochs == "auto"
-        softmax_regression = isinstance(self.device, str) and self.device == "auto" and not hidden
-        return TrainerConfig(
-            search=search,
-            hidden=hidden,
-            optimizer=resolve_optimizer(self.optimizer),
-            epochs=None if auto else check_count("epochs", self.epochs),
-            batch_size=check_count("batch_size", self.batch_size),
-            # Softmax regression takes small steps, which a CPU does faster.
-            device=torch.device("cpu") if softmax_regression else named_device(self.device),
-        )
 
+def resolve_training(training: Any, hidden: tuple[int, ...], device: torch.device | None = None) -> TrainingOptions:
+    """Return checked options with an optimizer and a device for the names; None has the default ones.
 
-def resolve_training(training: Any) -> TrainingOptions:
-    """Return the options of a training; None has the default ones."""
-    if training is None:
-        return TrainingOptions()
+    `hidden` are the hidden layers of the network; another `device` replaces that of the options.
+    """
+    training = TrainingOptions() if training is None else training
     if not isinstance(training, TrainingOptions):
         raise ValueError(f"training={training!r} must be TrainingOptions or None")
-    return training
-
-
-class TrainerConfig(NamedTuple):
-    """Checked options of the search and of the training of all its candidates."""
-
-    search: CandidateSearch
-    hidden: tuple[int, ...]
-    """Hidden layers of the networks whose mixing configuration states none."""
-    optimizer: Optimizer
-    epochs: int | None
-    """None is "auto"."""
-    batch_size: int
-    device: torch.device
-
-    def epochs_per_pass(self, rows: int) -> int:
-        """Return how many epochs make a pass over the rows: one, unless the number of epochs is "auto"."""
-        return 1 if self.epochs is not None else self.search.epochs_per_pass(rows, self.batch_size)
-
-    def max_epochs(self, rows: int) -> int:
-        """Return for how many epochs a network is trained at most."""
-        return self.epochs if self.epochs is not None else self.search.max_epochs(rows, self.batch_size)
-
-    def schedule(self, epochs: int, rows: int) -> list[Rung]:
-        """Return the rungs of the search, for networks of so many epochs."""
-        return self.search.schedule(epochs, self.epochs_per_pass(rows) > 1)
-
-    def resolved_config(self) -> dict[str, Any]:
-        """Return the options that change numbers, by name, without the device."""
-        return {
-            "search": self.search,
-            "hidden": self.hidden,
-            "optimizer": self.optimizer,
-            "epochs": self.epochs,
-            "batch_size": self.batch_size,
-        }
+    if not isinstance(training.standardize, bool | np.bool_):
+        raise ValueError(f"standardize={training.standardize!r} must be True or False")
+    if device is None:
+        # Softmax regression takes small steps, which a CPU does faster.
+        auto = isinstance(training.device, str) and training.device == "auto"
+        device = torch.device("cpu") if auto and not hidden else named_device(training.device)
+    auto_epochs = isinstance(training.epochs, str) and training.epochs == "auto"
+    return TrainingOptions(
+        training.learning_rate,
+        training.weight_decay,
+        epochs="auto" if auto_epochs else check_count("epochs", training.epochs),
+        batch_size=check_count("batch_size", training.batch_size),
+        optimizer=resolve_optimizer(training.optimizer),
+        standardize=training.standardize,
+        device=device,
+    )

@@ -1,4 +1,4 @@
-"""Scores of candidates on the rows that they were not trained on, and the choice of the best one."""
+"""Scores of candidates on the rows that they were not trained on, their pools with a density, and the best one."""
 
 from __future__ import annotations
 
@@ -8,65 +8,113 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 
 from genlabel.attacks import Attack
 from genlabel.attacks.models import AttackedFleet
 from genlabel.metrics import accuracy, log_loss, row_losses
-from genlabel.model_selection.pooling import EQUAL_WEIGHTS, Pooling, PoolWeights, fit_pool_weights, pool
-from genlabel.model_selection.splits import CVData, LabeledData
-from genlabel.training.batching import Hyperparameters
+from genlabel.model_selection.splits import MIN_LOG_PROBA, LabeledData
 from genlabel.training.fleet import Fleet
 
+Array = NDArray[np.float64]
 Scoring = str | Attack
 """Name of a score, or an attack under which held-out accuracy is measured."""
+Scores = tuple[Array, Array]
+"""Accuracy and log-loss, (2, 2, folds, candidates), of the networks and of what is compared (the networks, or their
+pools with the density); and the loss of each row, (candidates, n), of what is compared."""
+POOL_SHRINKAGE = 2.0
+"""Strength of the penalty that draws the pooling weights to 1/2 each, in rows."""
+PRIOR_PSEUDO_COUNT = 0.1
+"""Rows that only the class priors explain, added to the held-out ones."""
 
 
-class ValidationRows(NamedTuple):
-    """The held-out rows of all folds, fold after fold."""
+class PoolWeights(NamedTuple):
+    """Weights of a network, its density and the class priors in what is predicted."""
 
-    y: NDArray[np.int64]
-    """Class indices (n,)."""
-    weight: NDArray[np.float64] | None
-    """(n,); None if all are 1."""
-    fold: NDArray[np.int64]
-    """(n,)"""
-
-    @classmethod
-    def of_folds(cls, data: CVData) -> ValidationRows:
-        """Return the held-out rows of some data."""
-        weights = [valid.score_weight for valid in data.valid if valid.score_weight is not None]
-        return cls(
-            np.concatenate([valid.y for valid in data.valid]),
-            np.concatenate(weights) if weights else None,
-            np.repeat(np.arange(len(data.valid)), [len(valid.y) for valid in data.valid]),
-        )
+    network: float
+    density: float | None = None
+    """None if no density is pooled."""
+    prior: float = 0.0
+    """Share of the class priors in the probabilities: it bounds the loss of a confident mistake."""
 
 
-class ScoreTable(NamedTuple):
-    """Scores of candidates on the held-out rows."""
+Pooling = PoolWeights | str | None
+"""Given weights; "cv" for those of the lowest held-out log-loss; None for the network alone."""
+EQUAL_WEIGHTS = PoolWeights(0.5, 0.5)
+"""The geometric mean of network and density."""
 
-    network: NDArray[np.float64]
-    """Accuracy and log-loss of the networks, (2, folds, candidates)."""
-    compared: NDArray[np.float64]
-    """Accuracy and log-loss of what is compared: the networks, or their pools with the density; of the same shape."""
-    losses: NDArray[np.float64]
-    """Loss of each row, (candidates, n), of what is compared."""
 
-    def select(self, candidate: int) -> ScoreTable:
-        """Return the scores of one candidate."""
-        index = slice(candidate, candidate + 1)
-        return ScoreTable(self.network[..., index], self.compared[..., index], self.losses[index])
+def pool(network: Any, density: Any, log_prior: Any, weights: PoolWeights) -> Array:
+    """Return log of (1 - e) r + e pi, where log r = log pi + a (log p - log pi) + b (log q - log pi), normalized.
 
-    @classmethod
-    def concatenate(cls, tables: Sequence[ScoreTable]) -> ScoreTable:
-        """Return the scores of the candidates of several tables."""
-        network, compared = (np.concatenate([table[i] for table in tables], -1) for i in (0, 1))
-        return cls(network, compared, np.concatenate([table.losses for table in tables]))
+    p is the network, q the density (None if there is none), pi the class priors, to which r tends where both weights
+    are small; a = b = 1/2 is the geometric mean.
+
+    >>> np.exp(pool(np.log([[0.9, 0.1]]), np.log([[0.5, 0.5]]), np.log([0.5, 0.5]), EQUAL_WEIGHTS)).round(3)
+    array([[0.75, 0.25]])
+    """
+    prior = np.asarray(log_prior, dtype=np.float64)
+    score = prior + weights.network * _log_ratio(network, prior)
+    if weights.density is not None:
+        score = score + weights.density * _log_ratio(density, prior)
+    log_proba = np.asarray(log_softmax(score, axis=-1))
+    if weights.prior == 0.0:
+        return log_proba
+    return np.asarray(np.logaddexp(log_proba + np.log1p(-weights.prior), prior + np.log(weights.prior)))
+
+
+def fit_pool_weights(
+    network: Array, density: Array | None, y: NDArray[np.int64], log_prior: Any, sample_weight: Array | None = None
+) -> PoolWeights:
+    """Return the weights of the lowest penalized log-loss on held-out rows, from log-probabilities (n, k).
+
+    The weights of network and density are in [0, 2], the share of the priors in [1e-5, 1/2]. With few rows they stay
+    close to one half each (without a density: to 1), by a quadratic penalty of `POOL_SHRINKAGE` over the number of
+    rows, and the share of the priors stays above zero, as if `PRIOR_PSEUDO_COUNT` of a row had been held out that only
+    the priors explain. A network that diverged has the weights of no rows at all.
+
+    >>> confident = np.log([[0.99, 0.01]] * 4)
+    >>> fit_pool_weights(confident, None, np.array([0, 0, 0, 1]), np.log([0.5, 0.5])).prior > 0.2
+    True
+    """
+    start = [1.0] if density is None else [0.5, 0.5]
+    if not np.isfinite(row_losses(network, y)).all():
+        return PoolWeights(*start)
+    share = np.ones(len(y)) if sample_weight is None else sample_weight
+    share, rows = share / share.sum(), np.arange(len(y))
+    log_priors = np.asarray(log_prior, dtype=np.float64)
+    prior = np.exp(log_priors)[y]
+    sources = [network] if density is None else [network, density]
+    ratios = np.stack([_log_ratio(source, log_priors) for source in sources])
+    penalty, pseudo_count = POOL_SHRINKAGE / len(y), PRIOR_PSEUDO_COUNT / len(y)
+
+    def penalized_loss(parameters: Array) -> tuple[float, Array]:
+        """Return the loss and its gradient at the weights and the share of the priors."""
+        weights, e = parameters[:-1], parameters[-1]
+        proba = np.exp(log_softmax(log_priors + np.tensordot(weights, ratios, 1), axis=-1))
+        truth = proba[rows, y]
+        mixed = np.maximum((1.0 - e) * truth + e * prior, 1e-300)
+        loss = penalty * ((weights - start[0]) ** 2).sum() - np.log(mixed) @ share
+        gap = np.einsum("nk,pnk->pn", proba, ratios) - ratios[:, rows, y]
+        slope = gap @ (share * (1.0 - e) * truth / mixed) + 2.0 * penalty * (weights - start[0])
+        slope_of_e = ((truth - prior) / mixed) @ share - pseudo_count / e
+        return float(loss - pseudo_count * np.log(e)), np.append(slope, slope_of_e)
+
+    bounds = [(0.0, 2.0)] * len(sources) + [(1e-5, 0.5)]
+    a, *b, e = minimize(penalized_loss, [*start, 0.02], jac=True, bounds=bounds, method="L-BFGS-B").x.tolist()
+    return PoolWeights(a, b[0] if b else None, e)
+
+
+def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
+    """Return log p - log pi, with log p clipped from below."""
+    result: Array = np.maximum(log_proba, MIN_LOG_PROBA) - log_prior
+    return result
 
 
 def validation_log_proba(
     fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int, group: int | None = None
-) -> NDArray[np.float64]:
+) -> Array:
     """Return the log-probabilities (candidates, m, k) of the held-out rows of a fold, by its networks of a fleet.
 
     They are those of a `group` of the fleet, the one of the fold if not given. With an attack, the rows are attacked,
@@ -80,9 +128,7 @@ def validation_log_proba(
     return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
 
-def epoch_scores(
-    fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int
-) -> NDArray[np.float64]:
+def epoch_scores(fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int) -> Array:
     """Return what the epochs of the networks of a fold are compared by, (candidates, 2): the larger, the better."""
     rows = valid[fold]
     if isinstance(scoring, str):
@@ -95,16 +141,19 @@ def epoch_scores(
 
 def score_candidates(
     log_proba: Sequence[NDArray[Any]],
-    rows: ValidationRows,
-    log_prior: NDArray[np.float64],
-    density: NDArray[np.float64] | None = None,
+    y: NDArray[np.int64],
+    weight: Array | None,
+    fold: NDArray[np.int64],
+    log_prior: Array,
+    density: Array | None = None,
     pooling: Pooling = None,
     fit_weights: bool = False,
-) -> ScoreTable:
-    """Return the scores of candidates, one after the other, from their log-probabilities (n, k) of the held-out rows.
+) -> Scores:
+    """Return the scores of candidates from their log-probabilities (n, k) of the held-out rows of all folds.
 
-    `density` (n, k) are log-posteriors to pool the networks with. With pooling "cv", `fit_weights` compares all
-    candidates at the weights of the one that is best at equal weights: these mislead where the density is weak.
+    The rows have class indices `y`, a weight or None, and a `fold`, (n,) each; `density` (n, k) are log-posteriors to
+    pool the networks with. With pooling "cv", `fit_weights` compares all candidates at the weights of the one that is
+    best at equal weights: these mislead where the density is weak.
     """
     weights: PoolWeights | None = None  # compares the networks alone
     if density is not None and pooling is not None:
@@ -112,38 +161,38 @@ def score_candidates(
         if isinstance(pooling, str) and fit_weights:
             networks = [np.asarray(values, dtype=np.float64) for values in log_proba]
             pools = (pool(each, density, log_prior, EQUAL_WEIGHTS) for each in networks)
-            best = int(np.argmin([np.average(row_losses(values, rows.y), weights=rows.weight) for values in pools]))
-            weights = fit_pool_weights(networks[best], density, rows.y, log_prior, rows.weight)
+            best = int(np.argmin([np.average(row_losses(values, y), weights=weight) for values in pools]))
+            weights = fit_pool_weights(networks[best], density, y, log_prior, weight)
+    masks = [fold == f for f in np.unique(fold)]
+
+    def fold_scores(values: Array) -> Array:
+        """Return accuracy and log-loss (2, folds) of log-probabilities (n, k)."""
+        parts = [(values[mask], y[mask], None if weight is None else weight[mask]) for mask in masks]
+        return np.array([[measure(*part) for part in parts] for measure in (accuracy, log_loss)])
+
     network, compared, losses = [], [], []
     for values in log_proba:
         own = pooled = np.asarray(values, dtype=np.float64)
-        network.append(_fold_scores(own, rows))
+        network.append(fold_scores(own))
         if weights is not None:
             pooled = pool(own, density, log_prior, weights)
-        compared.append(network[-1] if weights is None else _fold_scores(pooled, rows))
-        losses.append(row_losses(pooled, rows.y))
-    return ScoreTable(np.stack(network, -1), np.stack(compared, -1), np.stack(losses))
+        compared.append(network[-1] if weights is None else fold_scores(pooled))
+        losses.append(row_losses(pooled, y))
+    return np.stack([np.stack(network, -1), np.stack(compared, -1)]), np.stack(losses)
 
 
-def _fold_scores(log_proba: NDArray[np.float64], rows: ValidationRows) -> NDArray[np.float64]:
-    """Return accuracy and log-loss (2, folds) of log-probabilities (n, k)."""
-    masks = [rows.fold == fold for fold in np.unique(rows.fold)]
-    parts = [(log_proba[mask], rows.y[mask], None if rows.weight is None else rows.weight[mask]) for mask in masks]
-    return np.array([[measure(*part) for part in parts] for measure in (accuracy, log_loss)])
-
-
-def rank_candidates(table: ScoreTable, scoring: str, by_network: bool = False) -> NDArray[np.int64]:
-    """Return the rank of each candidate, (candidates,), from 1; by the networks alone, or by what is compared."""
-    hits, losses = (values.mean(0) for values in (table.network if by_network else table.compared))
+def rank_candidates(scores: Array, scoring: str) -> NDArray[np.int64]:
+    """Return the rank of each candidate, (candidates,), from 1, by accuracy and log-loss (2, folds, candidates)."""
+    hits, losses = (values.mean(0) for values in scores)
     keys = (losses, -hits.round(12)) if scoring == "accuracy" else (-hits, losses)
     ranks = np.empty(len(hits), dtype=np.int64)
     ranks[np.lexsort(keys)] = np.arange(1, len(hits) + 1)
     return ranks
 
 
-def results_table(params: list[dict[str, Any]], table: ScoreTable, scoring: str, pooled: bool) -> dict[str, Any]:
-    """Return the scores of all candidates in the form of `GridSearchCV.cv_results_`."""
-    hits, losses = table.network
+def results_table(params: list[dict[str, Any]], scores: Array, scoring: str, pooled: bool) -> dict[str, Any]:
+    """Return scores (2, 2, folds, candidates) in the form of `GridSearchCV.cv_results_`."""
+    (hits, losses), compared = scores
     names = dict.fromkeys(name for entry in params for name in entry)
     with np.errstate(invalid="ignore"):  # a candidate that diverged has no spread
         spread = losses.std(0)
@@ -156,26 +205,12 @@ def results_table(params: list[dict[str, Any]], table: ScoreTable, scoring: str,
         "std_test_score": hits.std(0),
         "mean_test_log_loss": losses.mean(0),
         "std_test_log_loss": spread,
-        "rank_test_score": rank_candidates(table, scoring),
+        "rank_test_score": rank_candidates(compared, scoring),
     }
     if pooled:
-        results["mean_test_pooled_score"] = table.compared[0].mean(0)
-        results["mean_test_pooled_log_loss"] = table.compared[1].mean(0)
+        results["mean_test_pooled_score"] = compared[0].mean(0)
+        results["mean_test_pooled_log_loss"] = compared[1].mean(0)
     return results
-
-
-def select_best(
-    table: ScoreTable,
-    weight: NDArray[np.float64] | None,
-    scoring: str,
-    candidates: Sequence[Hyperparameters],
-    ranks: NDArray[np.int64],
-) -> int:
-    """Return the candidate that a scoring chooses, from the scores and the ranks in the results table."""
-    if scoring == "accuracy":
-        return int(ranks.argmin())
-    decays, rates = [one.weight_decay for one in candidates], [one.learning_rate for one in candidates]
-    return one_standard_error(table.losses, decays, weight, rates)
 
 
 def one_standard_error(
@@ -188,8 +223,6 @@ def one_standard_error(
     whose losses agree to the sixth digit, the smallest step. `losses` (candidates, n) are those of the rows, `strength`
     is the weight decay and `steps` the learning rate of each candidate.
 
-    Examples
-    --------
     >>> losses = np.array([[0.10, 0.50, 0.30, 0.20], [0.20, 0.41, 0.30, 0.21], [0.9, 0.9, 0.9, 0.9]])
     >>> one_standard_error(losses, [1e-4, 1e-2, 1e-1])
     1

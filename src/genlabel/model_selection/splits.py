@@ -10,9 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._arrays import Standardization
+from genlabel._progress import FitProgress
 from genlabel.data.folds import Fold, check_folds, folds_by_size, make_folds
-from genlabel.model_selection.pooling import MIN_LOG_PROBA
+from genlabel.densities.cross_validation import stratified_order
 from genlabel.training.networks import MLP
+
+MIN_LOG_PROBA = -14.0
+"""Log-probabilities are clipped here before they are pooled, so that one confident mistake does not set the weights."""
+VALUES_PER_SECOND, MIN_ROWS = 100_000, 500
+"""Features and classes of all rows, for each second of a time limit: what is done once a row then takes half of it; and
+the number of rows that always remain."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,16 @@ class CVData:
         return [self.raw.take(fold.valid).scaled(s) for fold, s in zip(self.folds, self.scalers, strict=True)]
 
     @cached_property
+    def held_out(self) -> LabeledData:
+        """The held-out rows of all folds, fold after fold, not standardized."""
+        return self.raw.take(np.concatenate([fold.valid for fold in self.folds]))
+
+    @property
+    def held_out_fold(self) -> NDArray[np.intp]:
+        """The fold of each held-out row, (n,)."""
+        return np.repeat(np.arange(len(self.folds)), [len(fold.valid) for fold in self.folds])
+
+    @cached_property
     def log_prior(self) -> NDArray[np.float64]:
         """Logarithms of the class priors, (k,), with the weights of the rows in a score."""
         mass = np.bincount(self.raw.y, weights=self.raw.score_weight, minlength=len(self.raw.classes))
@@ -132,3 +149,15 @@ class CVData:
         own, whole, mask = self.scalers[fold], self.scaler, self.scaler.mask
         scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
         return network.with_input_affine(scale[mask], shift[mask])
+
+
+def subsample_for_time_limit(data: LabeledData, progress: FitProgress) -> LabeledData:
+    """Return the data, or as many rows as the time limit allows for: a stratified sample."""
+    n, size = len(data.X), data.X.shape[1] + len(data.classes)
+    if not progress.has_time_limit or n <= (count := max(MIN_ROWS, int(VALUES_PER_SECOND * progress.time_left / size))):
+        return data
+    sample = data.take(np.sort(stratified_order(data.y)[:count]))
+    if not sample.fit_scaler(True).mask.any():
+        return data
+    progress.truncations.append(f"it is fitted to {count:,} of {n:,} rows")
+    return sample

@@ -16,8 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import genlabel
-from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.intervals import Intervals
+from genlabel.estimators.classifier import Intervals, ProbabilityClassifier
 from genlabel.persistence.card import describe_model, write_card
 from genlabel.persistence.files import TREE, Decoder, Encoder, Files, read_files, write_files
 from genlabel.persistence.legacy import upgrade_about, upgrade_extra

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from genlabel._validation import check_choice
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.validation import FrameEncoder
-from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
+from genlabel.model_selection.scoring import PoolWeights
+from genlabel.model_selection.splits import MIN_LOG_PROBA
 from genlabel.persistence.model import classifier_of
 from genlabel.training.networks.staged import MLP, Ensemble
 

@@ -9,17 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel._runtime import one_thread
 from genlabel.attacks import Attack
 from genlabel.attacks.models import AttackedFleet
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.metrics import accuracy, index_labels, log_loss
-from genlabel.model_selection.labelers import prepare_labelers
+from genlabel.model_selection.refit import fold_tasks, make_task, prepare_labelers
 from genlabel.model_selection.scoring import Scoring
 from genlabel.model_selection.search import EPOCHS_BETWEEN_ATTACKS
 from genlabel.model_selection.search_space import SearchSpace
-from genlabel.model_selection.tasks import NETWORK_STREAM, fold_tasks, make_task, make_trainer
-from genlabel.model_selection.time_budget import stage_shares
 from genlabel.training.batching import TrainingTask
 from genlabel.training.early_stopping import BestEpoch
 from genlabel.training.fleet import Fleet
@@ -83,17 +80,16 @@ def learning_curves(
     >>> curves.valid.shape, curves.test_of_all.shape  # 5 epochs, 6 folds, 4 learning rates
     ((5, 6, 4, 2), (5, 4, 2))
     """
-    with one_thread(), model._track_progress() as progress:
-        config = model._trainer_config()
-        space = change(model._search_space(config))
-        if config.search.is_halving or len(space.mixing) > 1:
+    with model._track_progress() as progress:
+        space = change(model._search_space(model._plain_space()))
+        if space.search.is_halving or len(space.mixing) > 1:
             raise ValueError("learning curves are those of a grid search with one way of mixing; use search='grid'")
-        data = model._training_data(X, y, None, None, config, progress)
-        progress.plan(stage_shares(space, config, searches=True, typicality=False))
-        labelers = prepare_labelers(space, data, config, progress)
+        data = model._training_data(X, y, None, None, space, progress)
+        progress.plan(space.stage_shares(searches=True, typicality=False))
+        labelers, _ = prepare_labelers(space, data, progress)
         indices = [i for i, params in enumerate(space.params) if selects({**params, **space.mixing[0].params})]
-        candidates, epochs = [space.candidates[i] for i in indices], config.max_epochs(len(data.raw.X))
-        rule: Scoring = config.search.scoring if attack is None else attack
+        epochs = space.epochs(len(data.raw.X))[0]
+        rule: Scoring = space.search.scoring if attack is None else attack
         every = 1 if isinstance(rule, str) else EPOCHS_BETWEEN_ATTACKS
         test_X, test_y = np.asarray(test[0], dtype=np.float64), index_labels(test[1], data.raw.classes)
 
@@ -115,12 +111,12 @@ def learning_curves(
                 return scores
 
             best = BestEpoch(score_and_record, every)
-            trainer = make_trainer(space, config, tasks, 0, epochs, candidates, restore_best=best, progress=progress)
+            trainer = space.make_trainer(tasks, 0, indices, epochs, restore_best=best, progress=progress)
             trainer.advance(epochs)
             return np.stack([np.concatenate(parts) for parts in recorded], 1)
 
-        folds = fold_tasks(space, data, labelers, NETWORK_STREAM)[0][: None if len(indices) > 1 else 1]
-        whole = space.mixing[0].apply(make_task(space, data, labelers, None, NETWORK_STREAM))
+        folds = fold_tasks(space, data, labelers)[: None if len(indices) > 1 else 1]
+        whole = make_task(space, data, labelers, None)
         of_folds, of_all = record(folds, score_fold), record([whole], score_all)
         scored = [e for e in range(1, epochs + 1) if e % every == 0 or e == epochs]
         params = [dict(space.params[i]) for i in indices]

@@ -1,0 +1,239 @@
+"""Training before and after the search: labelers of each fold with their densities, and the networks that predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from sklearn.base import clone
+
+from genlabel._progress import FitProgress
+from genlabel._validation import warn
+from genlabel.densities import LatentDensity, StackedDensity
+from genlabel.densities.base import CrossFittedDensity
+from genlabel.labeling import GenLabel, Labeler
+from genlabel.metrics import log_loss
+from genlabel.model_selection.options import DENSITIES, FEATURES, STAGE_DEADLINES
+from genlabel.model_selection.search import SearchResult, search, train
+from genlabel.model_selection.search_space import SearchSpace, Trainer
+from genlabel.model_selection.splits import CVData, LabeledData
+from genlabel.training.batching import TrainingTask
+from genlabel.training.networks import MLP
+from genlabel.training.networks.staged import log_proba_of
+
+NETWORK_STREAM, FEATURE_STREAM = 0, 1
+"""Random streams of the networks that predict, and of those in whose features densities live."""
+MAX_EXCESS_LOSS = 0.1
+"""Excess of a final network's training loss over the held-out loss, in units of the log-loss of the class priors."""
+FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
+"""Fits the labelers of a search space to the training rows of a fold; None is all rows."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The networks that predict, and what they were trained with."""
+
+    search: SearchResult
+    networks: list[MLP]
+    """For features that all rows have standardized."""
+    losses: list[float]
+    """Mean training loss of each epoch."""
+    epochs: int
+    labeler: Labeler
+    """The labeler of the chosen density; of the only one, if it is pooled with the network."""
+    trainer: Trainer | None = None
+    """The training of the networks; None if they are those of the folds."""
+    index: int = 0
+    """Their index among the candidates of the trainer."""
+
+
+def prepare_labelers(
+    space: SearchSpace, data: CVData, progress: FitProgress
+) -> tuple[FitLabelers, StackedDensity | None]:
+    """Choose stacked densities over the folds, and train the networks in whose features densities live.
+
+    Return a function that fits the labelers, and the last stacked density, fitted to all rows.
+    """
+    whole = data.whole
+    with progress.stage(DENSITIES, until=STAGE_DEADLINES[DENSITIES]):
+        densities = [
+            density.prepare_for_cv(whole.X, whole.labels, whole.weight, lambda: data.folds, data.seed)
+            for density in space.densities
+        ]
+    networks: dict[int | None, MLP] = {}
+    if space.feature_space is not None:
+        with progress.stage(FEATURES, until=STAGE_DEADLINES[FEATURES]):
+            networks = _train_feature_networks(space.feature_space, data, progress, space.needs_folds())
+    stacked = next((one.stacked for one in reversed(densities) if one.stacked is not None), None)
+    return partial(fit_labelers, space, densities, networks), stacked
+
+
+def _train_feature_networks(
+    space: SearchSpace, data: CVData, progress: FitProgress, folds: bool
+) -> dict[int | None, MLP]:
+    """Return the networks of all rows and of the folds, at the hyperparameters that suit plain training."""
+    labelers = partial(fit_labelers, space, (), {})
+    searches = space.needs_folds()
+    tasks = fold_tasks(space, data, labelers, FEATURE_STREAM) if searches or folds else []
+    (result,) = search(space, data, tasks if searches else [], progress)
+    single = copy(space.search)
+    single.ensemble = 1
+    (fit,) = refit(replace(space, search=single), data, labelers, [result], progress, FEATURE_STREAM)
+    networks: dict[int | None, MLP] = {None: fit.networks[0].to(space.training.device)}
+    if folds:
+        fleet = result.fleet
+        if fleet is None:  # there was nothing to choose
+            trainer = space.make_trainer(
+                tasks, 0, [0], result.max_epochs, epochs_per_pass=space.epochs(len(data.raw.X))[1], progress=progress
+            )
+            trainer.advance(result.epochs)
+            fleet = trainer.fleet
+        networks |= {fold: fleet.network(fold).to(space.training.device) for fold in range(len(data.folds))}
+    return networks
+
+
+def fit_labelers(
+    space: SearchSpace,
+    densities: Sequence[CrossFittedDensity],
+    networks: Mapping[int | None, MLP],
+    rows: LabeledData,
+    fold: int | None,
+) -> tuple[Labeler, ...]:
+    """Return the labelers, fitted to the training rows of a fold; None is all rows.
+
+    The densities live in the input, or in the features of the `networks` of the folds and of all rows (arXiv Alg. 2).
+    """
+    training = rows.X, rows.labels, rows.weight
+    fitted: list[Labeler] = [clone(labeler).fit(*training) for labeler in space.labelers]
+    for density in densities:
+        if networks:
+            own = LatentDensity(networks[fold], len(space.hidden), clone(density.full)).fit(*training)
+        else:
+            own = density.fit(fold, *training)
+        fitted.append(GenLabel.from_fitted(own, priors=space.priors))
+    return tuple(fitted)
+
+
+def fold_tasks(
+    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, stream: int = NETWORK_STREAM
+) -> list[TrainingTask]:
+    """Return the training tasks of all folds, without mixing."""
+    return [make_task(space, data, fit_labelers, fold, stream) for fold in range(len(data.folds))]
+
+
+def make_task(
+    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold: int | None, stream: int = NETWORK_STREAM
+) -> TrainingTask:
+    """Return the training task of a fold, without mixing; None is all rows.
+
+    Its seed is made of the seed of the fit, the random stream and the fold (from 1; 0 is all rows).
+    """
+    rows = data.whole if fold is None else data.train[fold]
+    return TrainingTask(
+        X=rows.X,
+        y=rows.y,
+        num_classes=len(rows.classes),
+        labelers=fit_labelers(rows, fold),
+        weight=rows.weight,
+        class_weight=rows.class_weight,
+        exclude_intrusion=space.exclude_intrusion,
+        seed=[data.seed, stream, 0 if fold is None else fold + 1],
+    )
+
+
+def refit(
+    space: SearchSpace,
+    data: CVData,
+    fit_labelers: FitLabelers,
+    results: Sequence[SearchResult],
+    progress: FitProgress,
+    stream: int = NETWORK_STREAM,
+) -> list[FitResult]:
+    """Return the networks that predict, for each result of a search.
+
+    They are those of the folds, or as many as the ensemble has, trained on all rows. If the training loss of one of
+    these is far above the log-loss that the folds estimate, they are trained once more, and the better ones are used.
+    """
+    task, options = make_task(space, data, fit_labelers, None, stream), space.search
+    if options.refits:
+        fits = train_on_all_rows(space, results, task, progress)
+        return [_retry_if_diverged(space, data, fit, task, progress) for fit in fits] if options.is_halving else fits
+    count = len(data.folds) if options.predicts_with_folds else options.ensemble
+    fits = []
+    for result in results:
+        fleet = result.fleet
+        assert fleet is not None
+        networks = [data.to_whole(fleet.network(fold), fold) for fold in range(count)]
+        epochs = result.epochs if fleet.best_epochs is None else max(fleet.best_epochs[:count, 0].tolist())
+        losses: list[float] = fleet.losses[:, :, 0].mean(1).tolist()
+        fits.append(FitResult(result, networks, losses, epochs, _chosen_labeler(space, result, task)))
+    return fits
+
+
+def train_on_all_rows(
+    space: SearchSpace, results: Sequence[SearchResult], task: TrainingTask, progress: FitProgress
+) -> list[FitResult]:
+    """Return the networks of an ensemble for each result; those of the same mixing and length are trained together."""
+    # The same task several times, each with random streams of its own.
+    tasks = [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, space.search.ensemble))]
+    fits: dict[int, FitResult] = {}
+    for mixing, epochs in dict.fromkeys((result.configuration[0], result.epochs) for result in results):
+        group = {i: r for i, r in enumerate(results) if (r.configuration[0], r.epochs) == (mixing, epochs)}
+        chosen = list(dict.fromkeys(result.configuration[1] for result in group.values()))
+        per_pass = space.epochs(len(task.X))[1]
+        trainer = space.make_trainer(
+            tasks, mixing, chosen, results[0].max_epochs, epochs_per_pass=per_pass, progress=progress
+        )
+        with progress.step(f"{epochs} epochs", work=epochs):
+            done = train([(trainer, 1)], epochs, progress)
+        if done < epochs:
+            progress.truncations.append(f"final networks are trained for {done} of {epochs} epochs")
+        fleet = trainer.fleet
+        for i, result in group.items():
+            index = chosen.index(result.configuration[1])
+            networks = [fleet.network(member, index) for member in range(len(fleet.theta))]
+            losses = fleet.losses[:, :, index].mean(1).tolist()
+            labeler = _chosen_labeler(space, result, task)
+            fits[i] = FitResult(result, networks, losses, done, labeler, trainer, index)
+    return [fits[i] for i in range(len(results))]
+
+
+def _chosen_labeler(space: SearchSpace, result: SearchResult, task: TrainingTask) -> Labeler:
+    weights, label = result.pool_weights, space.candidates[result.configuration[1]].label
+    if weights is not None and weights.density is not None:
+        return task.labelers[-1]
+    return task.labelers[max(i for i, share in enumerate(label) if share > 0)]
+
+
+def _retry_if_diverged(
+    space: SearchSpace, data: CVData, fit: FitResult, task: TrainingTask, progress: FitProgress
+) -> FitResult:
+    """Return the networks, or better ones of a second training if their loss is far above the estimate of the folds."""
+    result, prior_loss = fit.search, -float(np.exp(data.log_prior) @ data.log_prior)
+    if result.fleet is None:
+        return fit
+    estimate = float(result.results["mean_test_log_loss"][result.index])
+    limit, first = estimate + MAX_EXCESS_LOSS * prior_loss, _max_training_loss(fit, data.whole)
+    if first <= limit or progress.truncations:
+        return fit
+    seed, stream, *rest = task.seed
+    again = replace(task, seed=[seed, stream + 2, *rest])  # a random stream of its own
+    (retry,) = train_on_all_rows(space, [result], again, progress)
+    second = _max_training_loss(retry, data.whole)
+    if not second <= limit:
+        message = (
+            f"trained on all rows, a network has a log-loss of {first:.3g} on them, and {second:.3g} in a second "
+            f"training, while cross-validation estimates {estimate:.3g} (class priors: {prior_loss:.3g}); "
+            'use ensemble="cv", or a smaller learning rate'
+        )
+        warn("promise", message, UserWarning)
+    return retry if second < first else fit
+
+
+def _max_training_loss(fit: FitResult, data: LabeledData) -> float:
+    """Return the highest log-loss of a network on the rows that it was trained on."""
+    log_proba = (log_proba_of(network, data.X) for network in fit.networks)
+    return max(float(log_loss(values, data.y, data.score_weight)) for values in log_proba)
