@@ -19,6 +19,7 @@ from genlabel._progress import FitProgress, LambdaCallback, ProgressEvent, track
 from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, StackedDensity
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
+from genlabel.model_selection import search_space
 from genlabel.model_selection.options import SEARCHES, HalvingSearch
 from genlabel.model_selection.search_space import count_epochs, fit_to_time_limit
 from genlabel.model_selection.splits import VALUES_PER_SECOND, subsample_for_time_limit
@@ -200,7 +201,7 @@ def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
 def own_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """The clock of a fit, and of its test, is the time of its thread: that of a quiet machine."""
     monkeypatch.setattr(_progress, "monotonic", time.thread_time)
-    monkeypatch.setattr(time_budget, "monotonic", time.thread_time)
+    monkeypatch.setattr(search_space, "monotonic", time.thread_time)
     return time.thread_time
 
 
