@@ -279,7 +279,7 @@ def test_rows_of_given_folds_are_never_fewer(own_time: Callable[[], float]) -> N
 @pytest.mark.parametrize("name", ["default", "mixup", "paper"])
 def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, search: str) -> None:
     model = LIMITED[name]
-    space, schedule = model._search_space(model._plain_space()), SEARCHES[search]().schedule
+    space, schedule = model.search_space(model.plain_space()), SEARCHES[search]().schedule
     every_one = [list(space.configurations)]
     seconds_of = {m: 0.01 * (m + 1) for m in range(len(space.mixing))}
     before = (0, 0)

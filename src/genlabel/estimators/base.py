@@ -94,7 +94,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             whose group is missing is a group of its own.
         """
         with restore_on_error(self), deduplicate_warnings(), self._track_progress() as progress:
-            space = self._search_space(self._plain_space())
+            space = self.search_space(self.plain_space())
             data = self._training_data(X, y, sample_weight, groups, space, progress)
             progress.plan(space.stage_shares(space.needs_folds(), self.fits_typicality))
             labelers, density = prepare_labelers(space, data, progress)
@@ -142,7 +142,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         """
         with deduplicate_warnings(), self._track_progress() as progress:
             base = clone(self)
-            space = base._search_space(base._plain_space())
+            space = base.search_space(base.plain_space())
             chosen = []
             for name, contains in subsets.items():
                 chosen.append([one for one, params in space.configurations.items() if contains(params)])
@@ -203,7 +203,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                 limit, cuts = f"time_limit={progress.time_limit:g} s", ", ".join(progress.truncations)
                 warn("time", f"the fit would take longer than {limit}: {cuts}; give it more time, or None", UserWarning)
 
-    def _plain_space(self, device: torch.device | None = None) -> SearchSpace:
+    def plain_space(self, device: torch.device | None = None) -> SearchSpace:
         """Check the options of search and training, and return the candidates of plain training on a device."""
         options, hidden = resolve_search(self.search), hidden_layers(self.network)
         training = resolve_training(self.training, hidden, device)
@@ -214,7 +214,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         return SearchSpace(options, training, hidden, [MixingConfig(None)], [LinearLabel()], candidates, params)
 
     @abstractmethod
-    def _search_space(self, plain: SearchSpace) -> SearchSpace:
+    def search_space(self, plain: SearchSpace) -> SearchSpace:
         """Check the parameters of the method and return its candidates, made from those of plain training."""
 
     def _training_data(
@@ -316,7 +316,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> len(MixupClassifier().resolved_config()["candidates"])
         12
         """
-        space = self._search_space(self._plain_space(torch.device("cpu")))
+        space = self.search_space(self.plain_space(torch.device("cpu")))
         training, halving = space.training, {}
         if space.search.is_halving:
             halving = {

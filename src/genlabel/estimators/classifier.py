@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -103,7 +103,7 @@ def _mean_weight(mass: Array, weight: Array) -> float:
 def venn_abers(
     scores: Any, hits: Any, new: Any, weight: Any = None, added: tuple[float, float] = (1.0, 1.0)
 ) -> Intervals:
-    """Return the isotonic fits at new scores, each of which joins the known rows once as a miss and once as a hit.
+    """Return the isotonic fits at new scores (m,), each of which joins the known rows once as a miss and once as a hit.
 
     These are the two probabilities of an inductive Venn-Abers predictor (Vovk, Petej and Fedorova, 2015, section 2).
     An isotonic fit is the slope of the greatest convex minorant of the points (sum of weights, sum of weighted hits);
@@ -111,25 +111,9 @@ def venn_abers(
     those after it. Both ends of the bridge move to the right with the new score, so that all new scores together take
     O((n + m) log n).
 
-    Parameters
-    ----------
-    scores : array (n,)
-        Scores of the known rows: the higher, the more likely a hit.
-    hits : array (n,) of bool
-    new : array (m,)
-        Scores of the new rows.
-    weight : array (n,), optional
-        A row of weight zero counts as absent.
-    added : pair of float
-        Weight of a new row as a miss, and as a hit.
+    The known rows have scores (n,), the higher, the more likely a hit; `hits` (n,), and weights (n,), of which zero
+    counts as absent. `added` is the weight of a new row as a miss, and as a hit.
 
-    Returns
-    -------
-    Intervals
-        lower, upper (m,).
-
-    Examples
-    --------
     >>> lower, upper = venn_abers([1, 2, 3, 4], [False, True, False, True], [0, 2.5, 9])
     >>> lower.round(3).tolist(), upper.round(3).tolist()
     ([0.0, 0.333, 0.5], [0.5, 0.667, 1.0])
@@ -154,46 +138,43 @@ def _fit_with_hit(scores: NDArray[Any], hits: NDArray[Any], mass: Array, new: ND
     bends = np.flatnonzero(slope[1:] > slope[:-1]) + 1
     corners = np.unique(np.concatenate([[0, len(values)], bends, ends, starts]))  # no other point is on any hull
     x, y = (np.concatenate([[0.0], np.cumsum(sizes)])[corners].tolist() for sizes in (width, height))
-    slopes = _Bridges(x, y, added).slopes(np.searchsorted(corners, ends), np.searchsorted(corners, starts))
-    return np.clip(slopes, 0.0, 1.0)[inverse]
+    pairs = zip(np.searchsorted(corners, ends).tolist(), np.searchsorted(corners, starts).tolist(), strict=True)
+    return np.clip(bridge_slopes(x, y, added, pairs), 0.0, 1.0)[inverse]
 
 
-class _Bridges:
-    """Bridges between points before and after a new one, as it moves to the right; it adds as much to x as to y."""
+def bridge_slopes(x: list[float], y: list[float], added: float, pairs: Iterable[tuple[int, int]]) -> list[float]:
+    """Return the slopes of bridges from points up to an end to points from a start on, for ordered pairs of them.
 
-    def __init__(self, x: list[float], y: list[float], added: float) -> None:
-        self.x, self.y, self.added = x, y, added
-        last = len(x) - 1
-        self.next_on_hull = [last] * (last + 1)
-        """For each point, the next one on the lower hull of it and all after it."""
-        for j in range(last - 1, -1, -1):
-            after = j + 1
-            while after != last and self._slope(j, after) >= self._slope(after, self.next_on_hull[after]):
-                after = self.next_on_hull[after]
-            self.next_on_hull[j] = after
+    The bridge spans a new point, which adds as much to x as to y.
+    """
 
-    def _slope(self, i: int, j: int, shift: float = 0.0) -> float:
-        return (self.y[j] + shift - self.y[i]) / (self.x[j] + shift - self.x[i])
+    def slope(i: int, j: int, shift: float = 0.0) -> float:
+        return (y[j] + shift - y[i]) / (x[j] + shift - x[i])
 
-    def slopes(self, ends: Sequence[int] | NDArray[Any], starts: Sequence[int] | NDArray[Any]) -> list[float]:
-        """Return the slopes of bridges from points up to each end to points from each start on, both in order."""
-        result, reached, left, right, last = [], 0, 0, 0, len(self.x) - 1
-        hull = [0]  # the lower hull of the points before the new one
-        for end, start in zip(map(int, ends), map(int, starts), strict=True):
-            for point in range(reached + 1, end + 1):
-                while len(hull) - 1 > left and self._slope(hull[-2], hull[-1]) >= self._slope(hull[-1], point):
-                    hull.pop()
-                hull.append(point)
-            reached, right = max(reached, end), max(right, start)
-            while True:  # move the ends of the bridge to the right until no point is below it
-                slope, following = self._slope(hull[left], right, self.added), self.next_on_hull
-                while right != last and (lower := self._slope(hull[left], following[right], self.added)) <= slope:
-                    right, slope = following[right], lower
-                if left + 1 == len(hull) or self._slope(hull[left + 1], right, self.added) < slope:
-                    break
-                left += 1
-            result.append(self._slope(hull[left], right, self.added))
-        return result
+    last = len(x) - 1
+    following = [last] * (last + 1)  # for each point, the next one on the lower hull of it and all after it
+    for j in range(last - 1, -1, -1):
+        after = j + 1
+        while after != last and slope(j, after) >= slope(after, following[after]):
+            after = following[after]
+        following[j] = after
+    hull = [0]  # the lower hull of the points before the new one
+    result, reached, left, right = [], 0, 0, 0
+    for end, start in pairs:
+        for point in range(reached + 1, end + 1):
+            while len(hull) - 1 > left and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
+                hull.pop()
+            hull.append(point)
+        reached, right = max(reached, end), max(right, start)
+        while True:  # move the ends of the bridge to the right until no point is below it
+            steepness = slope(hull[left], right, added)
+            while right != last and (lower := slope(hull[left], following[right], added)) <= steepness:
+                right, steepness = following[right], lower
+            if left + 1 == len(hull) or slope(hull[left + 1], right, added) < steepness:
+                break
+            left += 1
+        result.append(slope(hull[left], right, added))
+    return result
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):

@@ -191,7 +191,8 @@ class GenLabelClassifier(NetworkClassifier):
         )
         return cast(Self, model.set_params(**params))
 
-    def _search_space(self, plain: SearchSpace) -> SearchSpace:
+    def search_space(self, plain: SearchSpace) -> SearchSpace:
+        """Check the parameters of the method and return its candidates, made from those of plain training."""
         check_choice("space", self.space, ["input", "latent"])
         if self.space == "latent" and not plain.hidden:
             raise ValueError(

@@ -117,7 +117,8 @@ class MixupClassifier(NetworkClassifier):
         )
         return cast(Self, model.set_params(**params))
 
-    def _search_space(self, plain: SearchSpace) -> SearchSpace:
+    def search_space(self, plain: SearchSpace) -> SearchSpace:
+        """Check the parameters of the method and return its candidates, made from those of plain training."""
         several = isinstance(self.labeler, Sequence) and not isinstance(self.labeler, str)
         if several and not len(self.labeler):
             raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
@@ -250,7 +251,8 @@ class AdaMixupClassifier(NetworkClassifier):
         self.training = training
         self.random_state = random_state
 
-    def _search_space(self, plain: SearchSpace) -> SearchSpace:
+    def search_space(self, plain: SearchSpace) -> SearchSpace:
+        """Check the parameters of the method and return its candidates, made from those of plain training."""
         search = plain.search
         if search.is_halving or not search.refits or search.time_limit is not None:
             raise ValueError(

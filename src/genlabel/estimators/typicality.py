@@ -137,10 +137,6 @@ class TypicalityModel(NamedTuple):
             count += values[nearest] != queries
         return count
 
-    def select(self, indices: Sequence[int]) -> TypicalityModel:
-        """Return the model with some of its members."""
-        return self._replace(members=[self.members[index] for index in indices])
-
 
 class ConformalScores(NamedTuple):
     """A model, and the scores of the rows that it was not fitted to."""
@@ -213,21 +209,27 @@ class Typicality(BaseEstimator):
         sample_weight : array (n,), optional
             Weights of the held-out rows in the p-value; n is their effective number, (sum w)^2 / sum w^2.
         """
-        candidates = self._candidates()
-        points, index, weight = _read_sample(X, y, sample_weight)
         cv, rng = check_count("cv", self.cv, low=2), as_rng(self.random_state)
+        if isinstance(self.density, str):
+            check_choice("density", self.density, ["auto"], also="a ClassDensity such as GaussianDensity()")
+            candidates = default_typicality_densities()
+        elif isinstance(self.density, ClassDensity) and self.density.normalized:
+            candidates = {type(self.density).__name__: self.density}
+        else:
+            raise ValueError(
+                f"density={self.density!r} is not a normalized density; use 'auto' or, for example, GaussianDensity()"
+            )
+        points, index, weight = _read_sample(X, y, sample_weight)
         if len(index) <= MAX_CV_ROWS:
             number = round_robin_folds(index, min(cv, len(index)), rng)
             folds = [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
         else:
             number = round_robin_folds(index, max(2, -(-len(index) // MAX_PART_ROWS)), rng)
             folds = [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
-        models, held_out, counts = [], [], []
-        for train, valid in folds:
-            sample = torch.from_numpy(points[train]), index[train], torch.from_numpy(weight[train])
-            models.append(TypicalityModel.fit(list(candidates.values()), *sample))
-            held_out.append(torch.from_numpy(points[valid]))
-            counts.append(torch.from_numpy(weight[valid]))
+        models = [
+            TypicalityModel.fit(list(candidates.values()), points[rows], index[rows], weight[rows]) for rows, _ in folds
+        ]
+        held_out, counts = ([values[fold.valid] for fold in folds] for values in (points, weight))
         evidence = torch.cat([model.evidence(part) for model, part in zip(models, held_out, strict=True)], 1)
         relative = (evidence - evidence.amax(0)).clamp_min(MIN_RELATIVE_LOG_DENSITY)
         weights = stacking_weights(relative, torch.cat(counts))
@@ -237,13 +239,13 @@ class Typicality(BaseEstimator):
         self.log_weight_ = weights[selected].log()
         self.size_ = effective_size(torch.cat(counts))
         self.folds_ = []
-        for model, part, count in zip([model.select(selected) for model in models], held_out, counts, strict=True):
+        for fitted, part, count in zip(models, held_out, counts, strict=True):
+            model = fitted._replace(members=[fitted.members[m] for m in selected])
             scores = self._score(model, part)
             order = np.argsort(scores, kind="stable")
             mass = np.concatenate([[0.0], np.cumsum(count.numpy()[order])])
             self.folds_.append(ConformalScores(model, scores[order], mass))
-        held_out_scores = np.concatenate([fold.scores for fold in self.folds_])
-        names = list(candidates)
+        held_out_scores, names = np.concatenate([fold.scores for fold in self.folds_]), list(candidates)
         self.report_ = {
             "weights": {names[m]: float(weights[m]) for m in selected},
             "folds": len(self.folds_),
@@ -278,16 +280,6 @@ class Typicality(BaseEstimator):
                 replaced[:, column] = value
                 best[:, column] = np.maximum(best[:, column], self._score(model, replaced))
         return best - scores[:, None]
-
-    def _candidates(self) -> dict[str, ClassDensity]:
-        if isinstance(self.density, str):
-            check_choice("density", self.density, ["auto"], also="a ClassDensity such as GaussianDensity()")
-            return default_typicality_densities()
-        if not isinstance(self.density, ClassDensity) or not self.density.normalized:
-            raise ValueError(
-                f"density={self.density!r} is not a normalized density; use 'auto' or, for example, GaussianDensity()"
-            )
-        return {type(self.density).__name__: self.density}
 
     def _score(self, model: TypicalityModel, points: Tensor) -> NDArray[np.float64]:
         """Return scores of points (m, d), (m,): log-densities, penalized for new values and for extreme values."""
@@ -324,17 +316,14 @@ def default_typicality_densities() -> dict[str, ClassDensity]:
     }
 
 
-def _read_sample(
-    X: Any, y: Any, sample_weight: Any
-) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
+def _read_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[np.intp], Tensor]:
     """Return points (n, d), class indices (n,) and positive weights (n,)."""
-    points, labels = as_tensor(X).detach().cpu().double().numpy(), as_numpy(y)
+    points, labels = as_tensor(X).detach().cpu().double().contiguous(), as_numpy(y)
     if points.ndim != 2 or labels.shape != points.shape[:1]:
-        raise ValueError(f"X {points.shape} and y {labels.shape} must have shapes (n, d) and (n,)")
-    check_points(torch.from_numpy(points))
-    weight = np.ones(len(points)) if sample_weight is None else check_weights(sample_weight, len(points))
-    if not (weight > 0).all():
-        points, labels, weight = points[weight > 0], labels[weight > 0], weight[weight > 0]
-    if len(points) < 2:
-        raise ValueError(f"X has {len(points)} rows of positive weight; typicality needs at least 2")
-    return points, read_classes(labels)[1], weight
+        raise ValueError(f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
+    check_points(points)
+    weight = check_weights(1.0 if sample_weight is None else sample_weight, len(points))
+    rows = np.flatnonzero(weight)
+    if len(rows) < 2:
+        raise ValueError(f"X has {len(rows)} rows of positive weight; typicality needs at least 2")
+    return points[rows], read_classes(labels[rows])[1], torch.from_numpy(weight[rows])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, Self, final
 
 import numpy as np
@@ -20,16 +19,8 @@ from genlabel.data.tables.columns import clear_unicode_errors, why_not_a_feature
 from genlabel.model_selection.splits import LabeledData
 
 
-class TabularEncoder(ABC):
-    """Base class of encoders: learned from training rows, applied to rows with the same columns."""
-
-    @abstractmethod
-    def __call__(self, estimator: BaseEstimator, X: Any) -> NDArray[np.float64]:
-        """Return rows as finite values (m, d); raise unless they have the features of the fitted estimator."""
-
-
 @final
-class NumericEncoder(TabularEncoder):
+class NumericEncoder:
     """Encoder of a numeric table: missing values are replaced by the median of their column.
 
     >>> NumericEncoder.fit(np.array([[1.0, np.nan], [2.0, np.nan], [9.0, np.nan]])).medians
@@ -59,7 +50,7 @@ class NumericEncoder(TabularEncoder):
 
 
 @final
-class FrameEncoder(TabularEncoder):
+class FrameEncoder:
     """Encoder of a DataFrame with columns of strings, categories or nullable numbers, as by :func:`table_pipeline`.
 
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
@@ -84,11 +75,10 @@ class FrameEncoder(TabularEncoder):
             used = X[[name for name, reason in reasons.items() if not reason]]
             return cls(used.columns.tolist(), table_pipeline(used, "passthrough")[:-1].fit(used))
 
-    def check_training_data(
-        self, estimator: BaseEstimator, X: pd.DataFrame, y: Any
-    ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Return the values and the labels of all training rows, checked."""
-        return check_X_y(self._transform(X), y, dtype=np.float64, ensure_min_samples=2, estimator=estimator)
+    def transform(self, X: pd.DataFrame) -> NDArray[np.float64]:
+        """Return the encoded rows, which may have infinite values."""
+        with clear_unicode_errors():
+            return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64, order="C")
 
     def __call__(self, estimator: BaseEstimator, X: Any) -> NDArray[np.float64]:
         """Return the encoded rows of a DataFrame; an unseen category counts as a rare one, or as none."""
@@ -99,24 +89,14 @@ class FrameEncoder(TabularEncoder):
             )
         check_frame(X)
         validate_data(estimator, X, reset=False, skip_check_array=True)
-        points = self._transform(X)
+        points = self.transform(X)
         if not np.isfinite(points).all():
             raise ValueError("X contains infinity; make these values missing (NaN) or finite")
         return points
 
-    def _transform(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        with clear_unicode_errors():
-            return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64, order="C")
 
-
-def has_mixed_types(X: Any) -> bool:
-    """Tell whether `X` is a DataFrame with columns other than plain numbers or booleans.
-
-    >>> has_mixed_types(pd.DataFrame({"a": [1.0, 2.0]})), has_mixed_types(pd.DataFrame({"a": ["x", "y"]}))
-    (False, True)
-    """
-    numeric = (isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in getattr(X, "dtypes", ()))
-    return isinstance(X, pd.DataFrame) and not all(numeric)
+TabularEncoder = NumericEncoder | FrameEncoder
+"""Encoders are learned from training rows, and applied to rows with the same columns."""
 
 
 def validate_fit_input(
@@ -128,69 +108,54 @@ def validate_fit_input(
     smallest_class: int = 2,
     groups: Any = None,
 ) -> tuple[LabeledData, TabularEncoder]:
-    """Return the checked input of `fit`, without rows of weight zero, and the encoder of its table."""
+    """Return the checked input of `fit`, without rows of weight zero, and the encoder of its table.
+
+    The encoder is fitted to the rows of positive weight. A row whose group is missing is a group of its own.
+    """
     check_frame(X)
+    encoder: TabularEncoder
+    dtypes: Any = X.dtypes if isinstance(X, pd.DataFrame) else []
     with ignore_overflow():
-        encoder, points, target, weight = _encode_table(estimator, X, y, sample_weight)
+        if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
+            options = {"dtype": np.float64, "order": "C", "ensure_min_samples": 2, "ensure_all_finite": "allow-nan"}
+            points, target = validate_data(estimator, X, y, **options)
+            weight = check_weights(1.0 if sample_weight is None else sample_weight, len(points))
+            encoder = NumericEncoder.fit(points if weight.all() else points[weight > 0])
+            points = encoder.impute(points)
+        else:
+            validate_data(estimator, X, skip_check_array=True)
+            weight = check_weights(1.0 if sample_weight is None else sample_weight, len(X))
+            encoder = FrameEncoder.fit(X if weight.all() else X[weight > 0])
+            points = encoder.transform(X)
+            points, target = check_X_y(points, y, dtype=np.float64, ensure_min_samples=2, estimator=estimator)
     check_magnitude(float(np.abs(points).max()))
     check_classification_targets(target)
-    n_rows = len(points)
-    rows = np.arange(n_rows)
-    if weight is not None:
-        rows = np.flatnonzero(weight)
+    n_rows, rows = len(points), np.flatnonzero(weight)
+    if len(rows) < n_rows:
         points, target, weight = points[rows], target[rows], weight[rows]
-        weight = None if (weight == 1).all() else weight
     classes, index = np.unique(target, return_inverse=True)
     name, counts = type(estimator).__name__, np.bincount(index)
     if len(classes) < 2:
         raise ValueError(f"{name} needs at least 2 classes; y has one class, {classes.tolist()[0]!r}")
     if counts.min() < smallest_class:
-        alone = classes[counts < smallest_class].tolist()
         raise ValueError(
-            f"{name} needs at least {smallest_class} samples of each class; only one sample has class {alone[0]!r}"
-            + (f" (and so for {len(alone) - 1} more)" if len(alone) > 1 else "")
-            + "; drop those rows or merge them into another class"
+            f"{name} needs at least {smallest_class} samples of each class; only one sample has class "
+            f"{classes.tolist()[counts.argmin()]!r}; drop those rows or merge them into another class"
         )
-    if not Standardization.fit(points, weight).mask.any():
+    weights = None if (weight == 1).all() else weight
+    if not Standardization.fit(points, weights).mask.any():
         raise ValueError(f"all {points.shape[1]} features are constant; give at least one that varies")
-    tilt = _check_class_weight(class_weight, classes, target, weight)
-    data = LabeledData(points, index, classes, weight, rows, n_rows, tilt, _check_groups(groups, rows, n_rows))
-    return data, encoder
-
-
-def _encode_table(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any
-) -> tuple[TabularEncoder, NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]:
-    """Return an encoder that is fitted to the rows of positive weight; values, labels and weights of all rows."""
-    if has_mixed_types(X):
-        validate_data(estimator, X, skip_check_array=True)
-        weight = _check_sample_weight(sample_weight, len(X))
-        frame_encoder = FrameEncoder.fit(X if weight is None else X[weight > 0])
-        return frame_encoder, *frame_encoder.check_training_data(estimator, X, y), weight
-    points, target = validate_data(
-        estimator, X, y, dtype=np.float64, order="C", ensure_min_samples=2, ensure_all_finite="allow-nan"
-    )
-    weight = _check_sample_weight(sample_weight, len(points))
-    encoder = NumericEncoder.fit(points if weight is None else points[weight > 0])
-    return encoder, encoder.impute(points), target, weight
-
-
-def _check_groups(groups: Any, rows: NDArray[np.int64], n_rows: int) -> NDArray[np.intp] | None:
-    """Return the group numbers of some rows; a row whose group is missing is a group of its own."""
-    if groups is None:
-        return None
-    given = np.asarray(groups)
-    if given.shape != (n_rows,):
-        raise ValueError(f"groups has shape {given.shape}; expected ({n_rows},), one group for each row of X")
-    number = pd.factorize(given)[0].astype(np.intp)
-    alone = number < 0
-    number[alone] = number.max() + 1 + np.arange(alone.sum())
-    return number[rows]
-
-
-def _check_sample_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    weight = np.ones(n) if sample_weight is None else check_weights(sample_weight, n)
-    return None if (weight == 1).all() else weight
+    number = None
+    if groups is not None:
+        given = np.asarray(groups)
+        if given.shape != (n_rows,):
+            raise ValueError(f"groups has shape {given.shape}; expected ({n_rows},), one group for each row of X")
+        number = pd.factorize(given)[0].astype(np.intp)
+        missing = number < 0
+        number[missing] = number.max() + 1 + np.arange(missing.sum())
+        number = number[rows]
+    tilt = _check_class_weight(class_weight, classes, target, weights)
+    return LabeledData(points, index, classes, weights, rows, n_rows, tilt, number), encoder
 
 
 def _check_class_weight(

@@ -81,7 +81,7 @@ def learning_curves(
     ((5, 6, 4, 2), (5, 4, 2))
     """
     with model._track_progress() as progress:
-        space = change(model._search_space(model._plain_space()))
+        space = change(model.search_space(model.plain_space()))
         if space.search.is_halving or len(space.mixing) > 1:
             raise ValueError("learning curves are those of a grid search with one way of mixing; use search='grid'")
         data = model._training_data(X, y, None, None, space, progress)
