@@ -27,17 +27,18 @@ OLD_METHODS = {"label model": "stacked density"}
 def list_fingerprints() -> dict[str, str]:
     """Return the fingerprint of each setting that has records."""
     try:
-        from genlabel.evaluation.records import read_records
+        from genlabel.evaluation.records import load_records
         from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
         from genlabel_paper.runs.trials import fingerprint_cell
     except ImportError:  # version 0.2.0
-        from genlabel.records import read_records
+        from genlabel.records import load_records
         from genlabel_paper.study.cells import STUDY as PAPER_SCHEMA
         from genlabel_paper.study.cells import Cell
         from genlabel_paper.study.trials import (
             fingerprint_cell,
         )
-    cells = read_records(RESULTS / "paper", PAPER_SCHEMA)[list(PAPER_SCHEMA.fields)].drop_duplicates(list(KEYS))
+    records = load_records(RESULTS / "paper", PAPER_SCHEMA).frame
+    cells = records[list(PAPER_SCHEMA.fields)].drop_duplicates(list(KEYS))
     found = {"|".join(str(row[key]) for key in KEYS): fingerprint_cell(Cell(**row)) for row in cells.to_dict("records")}
     return found | {f"benchmark|{name}": make() for name, make in _benchmark().items()}
 

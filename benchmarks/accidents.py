@@ -20,7 +20,7 @@ import pandas as pd
 
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import find_home, manifest_ids, openml_manifest
-from genlabel.evaluation.diagnosis.intervals import wilson_interval
+from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel_paper.benchmark import default_methods, run_benchmark
 
 METHODS = ("default", "vanilla", "mixup", "stacked density")

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from genlabel import LambdaCallback, Mixup
 from genlabel.data.datasets import load_images
 from genlabel.densities import OnlineGaussianDensity
+from genlabel.evaluation.image_methods import choose_network
 from genlabel.evaluation.images import train_images
-from genlabel.evaluation.images.methods import choose_network
 from genlabel.labeling import Labeler
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend

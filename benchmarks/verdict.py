@@ -37,9 +37,9 @@ from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.data.tables import make_splits, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
-from genlabel.evaluation.diagnosis.intervals import wilson_interval
+from genlabel.evaluation.diagnosis.diagnose import NEGLIGIBLE_GAIN as SAME
 from genlabel.evaluation.diagnosis.paired_experiment import train_arms
-from genlabel.evaluation.diagnosis.verdict import NEGLIGIBLE_GAIN as SAME
+from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel.metrics import MIN_PROBABILITY, index_labels
 
 QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}

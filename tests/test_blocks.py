@@ -415,7 +415,7 @@ def found_densities(space: dict[str, Any], printed: str) -> None:
 
 
 def found_diagnosis(space: dict[str, Any], printed: str) -> None:
-    from genlabel.evaluation.diagnosis.verdict import SENTENCES
+    from genlabel.evaluation.diagnosis.diagnose import SENTENCES
 
     text = (ROOT / "docs" / "diagnosis.md").read_text()
     diagnosis = space["diagnosis"]

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "docs" / "_ext").exists(), reason="needs the source tree")
 
 MADE_BY = {
-    "PairedDifference": "pair_methods",
     "Diagnosis": "diagnose",
     "FittedTable": "fit_table",
     "HoldoutScores": "fit_table",

@@ -36,12 +36,12 @@ from genlabel._progress import LambdaCallback
 from genlabel.cli import add_commands, app, main
 from genlabel.cli.console import one_line_errors
 from genlabel.data.tables import write_frame
-from genlabel.evaluation.images import TrainedImages
-from genlabel.evaluation.images.history import ImageScores
-from genlabel.evaluation.records import Record, export_records, open_store, read_records, run_trials, sqlite_store
+from genlabel.evaluation.images import ImageScores, TrainedImages
+from genlabel.evaluation.records import Record, load_records, open_store, run_trials
+from genlabel.evaluation.records import store as store_module
+from genlabel.evaluation.records.exports import export_records
 from genlabel.evaluation.records.run import exit_with_parent
-from genlabel.evaluation.records.schema import COMPARISON, Fit
-from genlabel.evaluation.records.store import make_frame, read_store
+from genlabel.evaluation.records.schema import COMPARISON, Fit, make_frame
 from genlabel.training import train_network
 from genlabel.training.networks import MLP, LeNet5
 from genlabel_paper.report.page import write_report
@@ -301,7 +301,7 @@ run = partial(run_trials, fingerprint=lambda cell: "today")
 
 
 def ids(path: Path) -> list[str]:
-    return read_records(path, COMPARISON)["id"].tolist()
+    return load_records(path, COMPARISON).frame["id"].tolist()
 
 
 def test_a_full_disk_stops_a_run_and_what_ended_is_kept(disk: Path) -> None:
@@ -354,7 +354,7 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
 def test_a_database_that_stays_locked_is_told_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_store, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(store_module, "TIMEOUT_SECONDS", 0.1)
     path, calls = tmp_path / "run.sqlite", []
     other = sqlite3.connect(path, isolation_level=None)
     message = r"run.sqlite' cannot be used \(database is locked\)"
@@ -689,7 +689,7 @@ def test_a_trial_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> None:
     process = forked(body)
     process.join(60)
     assert process.exitcode == 0
-    failures = read_store(path, COMPARISON).failures
+    failures = load_records(path, COMPARISON).failures
     assert list(failures) == [Fit("iris", "a", 2), Fit("iris", "b", 2)]
     assert "MemoryError" in failures[Fit("iris", "a", 2)]
     assert "allocate memory" in failures[Fit("iris", "b", 2)]

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.evaluation.records import read_records
+from genlabel.evaluation.records import load_records
 from genlabel_paper.benchmark import count_worse_than_prior, dataset_means, wins
 from genlabel_paper.benchmark.schema import BENCHMARK
 from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent
@@ -34,13 +34,13 @@ def plain(name: str) -> Any:
 
 @cache
 def benchmark(name: str = "benchmark") -> pd.DataFrame:
-    return read_records(RESULTS / f"{name}.json", BENCHMARK)
+    return load_records(RESULTS / f"{name}.json", BENCHMARK).frame
 
 
 @cache
 def images(setting: str) -> pd.DataFrame:
     """Mean and standard deviation over the seeds, by method."""
-    records = in_percent(read_records(RESULTS / "paper" / f"{setting}.json", PAPER_SCHEMA))
+    records = in_percent(load_records(RESULTS / "paper" / f"{setting}.json", PAPER_SCHEMA).frame)
     score = "robust_accuracy" if "robust" in setting else "accuracy"
     assert (records.groupby("method")["seed"].nunique() == 3).all()
     return records.groupby("method")[score].agg(["mean", "std"])

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from genlabel import GenerativeClassifier, KernelDensity
 from genlabel.data.datasets import load_table
-from genlabel.evaluation.comparison import run_comparison
+from genlabel.evaluation import run_comparison
 
 widths = (0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0)
 methods = {f"{width}": GenerativeClassifier(KernelDensity(width)) for width in widths}

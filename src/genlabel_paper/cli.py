@@ -186,7 +186,7 @@ def _run(
 def _read(records: Path, needed: bool) -> RecordSet:
     """Return the records of a file, or none if they are not needed."""
     from genlabel.evaluation.records import RecordSet, load_records
-    from genlabel.evaluation.records.store import make_frame
+    from genlabel.evaluation.records.schema import make_frame
     from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     if needed:
@@ -242,19 +242,19 @@ def _make_folder(name: str, folder: Path) -> None:
 
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
     """Raise if the folder has exports of cells that these records lack: they would be lost or mixed."""
-    from genlabel.evaluation.records import read_records
+    from genlabel.evaluation.records import load_records
     from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     _make_folder("export", folder)
     if any(folder.glob("*.json")):
-        others = set(read_records(folder, PAPER_SCHEMA)["id"]) - set(records["id"])
+        others = set(load_records(folder, PAPER_SCHEMA).frame["id"]) - set(records["id"])
         if others:
             raise ValueError(f"{str(folder)!r} has {len(others)} cells that these records lack; name a new folder")
 
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
     """Write a JSON file for each setting; all readings of a setting share one."""
-    from genlabel.evaluation.records import export_records
+    from genlabel.evaluation.records.exports import export_records
     from genlabel_paper.runs.cells import PAPER_SCHEMA, split_reading
 
     def file_name(setting: str) -> str:

@@ -29,10 +29,10 @@ from genlabel.cli import app
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, group_duplicates, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
-from genlabel.evaluation.comparison import compare, default_methods, run_comparison, summarize
-from genlabel.evaluation.comparison.run import SCORES
-from genlabel.evaluation.records import open_store, read_records
+from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison
+from genlabel.evaluation.records import load_records, open_store
 from genlabel.evaluation.records.schema import COMPARISON
+from genlabel.evaluation.verdict import summarize
 from genlabel.reporting.terminal import COLUMNS, chosen_lines, print_scores
 
 FOLDER = Path(genlabel.__file__).parent
@@ -278,7 +278,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     typed = CliRunner().invoke(app, shlex.split(page["command"])[1:])
     assert typed.stdout == again.stdout
     (file,) = (here / "build").glob("compare-iris-*.sqlite")
-    assert len(read_records(file, COMPARISON)) == 14
+    assert len(load_records(file, COMPARISON).frame) == 14
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from genlabel.cli import app
 from genlabel.evaluation import comparison
-from genlabel.evaluation.comparison.run import PRIOR_BASELINE
+from genlabel.evaluation.comparison import PRIOR_BASELINE
 
 
 @pytest.fixture

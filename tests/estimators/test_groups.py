@@ -12,8 +12,7 @@ from genlabel import GenerativeClassifier, GenLabelClassifier, KernelDensity, Mi
 from genlabel.data.tables import Table, make_splits
 from genlabel.densities import StackedDensity
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.evaluation.comparison import run_comparison
-from genlabel.evaluation.comparison.run import as_results
+from genlabel.evaluation.comparison import as_results, run_comparison
 
 RNG = np.random.default_rng(0)
 GROUP = np.repeat(np.arange(30), 4)

@@ -23,8 +23,8 @@ from genlabel.cli import app
 from genlabel.cli.train_images import ImageMethodName, Network
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.data.datasets.images import hold_out
+from genlabel.evaluation.image_methods import IMAGE_METHODS, choose_network, make_image_method, pixel_moments
 from genlabel.evaluation.images import TrainedImages, load_network, train_images
-from genlabel.evaluation.images.methods import IMAGE_METHODS, choose_network, make_image_method, pixel_moments
 from genlabel.training import SGD
 from genlabel.training.networks.convolutional import IMAGE_NETWORKS
 

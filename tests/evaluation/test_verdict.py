@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from genlabel.evaluation.comparison import rank_methods, verdict
-from genlabel.evaluation.comparison.run import PRIOR_BASELINE
-from genlabel.evaluation.comparison.verdict import as_plain, interval, pair_methods
+from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.verdict import as_plain, interval, pair_methods, rank_methods, verdict
 
 
 def results(splits: int = 10, seed: int = 0, **means: float) -> pd.DataFrame:

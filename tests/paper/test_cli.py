@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel.evaluation.records import Record, open_store, read_records
+from genlabel.evaluation.records import Record, load_records, open_store
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
 from genlabel_paper.runs.trials import fingerprint_cell
 
@@ -81,7 +81,7 @@ AT_ONCE = """
 import json, sys
 from typer.testing import CliRunner
 from genlabel.cli import add_commands, app
-from genlabel.evaluation.records import read_records
+from genlabel.evaluation.records import load_records
 add_commands()
 for words, message in json.loads(sys.argv[1]):
     found = CliRunner().invoke(app, words)
@@ -133,12 +133,12 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     code, text = run(*words)
     assert code == 0, text
     assert "61.33" in text  # printed for 817, one of the two smallest
-    before = read_records(store, PAPER_SCHEMA)
+    before = load_records(store, PAPER_SCHEMA).frame
     assert len(before) == 12
     code, text = run(*words)
     assert code == 0
     assert "cells on record: 12; to do: 0" in text
-    pd.testing.assert_frame_equal(read_records(store, PAPER_SCHEMA), before)
+    pd.testing.assert_frame_equal(load_records(store, PAPER_SCHEMA).frame, before)
 
     code, text = run("reproduce", "table4", "--report-only", "--report", page, "--records", store, "--export", exports)
     assert code == 0, text
@@ -146,7 +146,7 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert "table4" in html
     assert f"{100 * before['accuracy'].iloc[0]:.2f}" in html
     assert json.loads((exports / "logistic.json").read_text())
-    again = read_records(exports, PAPER_SCHEMA)
+    again = load_records(exports, PAPER_SCHEMA).frame
     assert sorted(again["id"]) == sorted(before["id"])
     other = tmp_path / "other.html"
     assert run("reproduce", "table4", "--report-only", "--report", other, "--records", exports)[0] == 0
@@ -157,12 +157,12 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert code == 0
     assert LEFT_OUT + "2." in again_shown.replace("\n", " ")
     assert f"{100 * before['accuracy'].iloc[0]:.2f}" in again_shown
-    before = read_records(store, PAPER_SCHEMA)
+    before = load_records(store, PAPER_SCHEMA).frame
 
     code, text = run("reproduce", "table4", "--report-only", "--report", store, "--records", store)
     assert code == 2
     assert "HTML" in text
-    pd.testing.assert_frame_equal(read_records(store, PAPER_SCHEMA), before)
+    pd.testing.assert_frame_equal(load_records(store, PAPER_SCHEMA).frame, before)
 
 
 LEFT_OUT = "Records left out, because they were made with other settings: "
@@ -192,8 +192,8 @@ def test_outdated_records_are_left_out_and_counted(tmp_path: Path) -> None:
         assert LEFT_OUT + "5." in output
     assert "71.23" in page.read_text()
     assert "51.23" not in page.read_text()
-    exported = read_records(tmp_path / "all", PAPER_SCHEMA)
-    assert exported["fingerprint"].tolist() == read_records(store, PAPER_SCHEMA)["fingerprint"].tolist()
+    exported = load_records(tmp_path / "all", PAPER_SCHEMA).frame
+    assert exported["fingerprint"].tolist() == load_records(store, PAPER_SCHEMA).frame["fingerprint"].tolist()
     save(store, dict.fromkeys([Cell("logistic", "817", "vanilla", 0, seed) for seed in range(2)], 0.0), "older")
     assert run(*words)[0] == 0
     assert "71.23" not in page.read_text()
@@ -246,7 +246,7 @@ def test_missing_datasets_are_reported_and_the_others_run(tmp_path: Path) -> Non
     assert code == 1
     assert text.count("is not cached in") == 2
     assert "failed: 2 of the trials" in text
-    assert set(read_records(tmp_path / "r.sqlite", PAPER_SCHEMA)["dataset"]) == {"circle"}
+    assert set(load_records(tmp_path / "r.sqlite", PAPER_SCHEMA).frame["dataset"]) == {"circle"}
 
 
 @pytest.mark.long  # kills are tested with the runner
@@ -268,12 +268,14 @@ def test_a_killed_run_continues_to_the_same_records(tmp_path: Path) -> None:
     code, text = run(*words, "--records", killed)
     assert code == 0, text
     assert f"cells on record: {done}" in text
-    pd.testing.assert_frame_equal(read_records(killed, PAPER_SCHEMA)[SAME], read_records(whole, PAPER_SCHEMA)[SAME])
+    pd.testing.assert_frame_equal(
+        load_records(killed, PAPER_SCHEMA).frame[SAME], load_records(whole, PAPER_SCHEMA).frame[SAME]
+    )
 
 
 def _count(path: Path) -> int:
     try:
-        return len(read_records(path, PAPER_SCHEMA))
+        return len(load_records(path, PAPER_SCHEMA).frame)
     except (OSError, ValueError):
         return 0
 

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from sklearn.base import clone
 
 from genlabel.data.datasets.openml import find_home
-from genlabel.evaluation.records import read_records
+from genlabel.evaluation.records import load_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_agreement, printed_tables
 from genlabel_paper.report.results import Rendering
 from genlabel_paper.report.universes import MeanSpread, ReadingScores, Universe, nearness, true_statements, universes
@@ -33,7 +33,7 @@ TABLES = {table.id: table for table in printed_tables()}
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    found = in_percent(read_records(RECORDS, PAPER_SCHEMA))
+    found = in_percent(load_records(RECORDS, PAPER_SCHEMA).frame)
     return found[found["setting"].isin([*BASES]) | found["setting"].str.contains("@")]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from genlabel.evaluation.records import read_records
+from genlabel.evaluation.records import load_records
 from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.experiments.table9 import PAPER as TABLE9
 from genlabel_paper.paired import count_wins
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source t
 
 @pytest.fixture(scope="module")
 def every() -> pd.DataFrame:
-    return in_percent(read_records(RECORDS, PAPER_SCHEMA))
+    return in_percent(load_records(RECORDS, PAPER_SCHEMA).frame)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
 from genlabel.data.datasets import load_images
-from genlabel.evaluation.images import TrainedImages
-from genlabel.evaluation.images.history import ImageScores
-from genlabel.evaluation.records import read_records
+from genlabel.evaluation.images import ImageScores, TrainedImages
+from genlabel.evaluation.records import load_records
 from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import PreActResNet18, ResNet18
 from genlabel.training.networks.convolutional import Stages
@@ -266,7 +265,7 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
     assert code == 1, text
     assert "mnist" in text
     assert f"failed: {count} of the trials" in text
-    records = read_records(store, PAPER_SCHEMA)
+    records = load_records(store, PAPER_SCHEMA).frame
     assert len(records) == count
     for kind in ("clean", "robust"):
         part = records[records["setting"] == f"images-{kind}-smoke-15"]
@@ -294,7 +293,7 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
         "images-robust-smoke-15.json",
     ]
     assert json.loads((exports / "images-clean-smoke-15.json").read_text())["lines"]
-    assert read_records(exports, PAPER_SCHEMA)["id"].tolist() == records["id"].tolist()
+    assert load_records(exports, PAPER_SCHEMA).frame["id"].tolist() == records["id"].tolist()
 
 
 @pytest.mark.parametrize("kind", [ResNet18, PreActResNet18], ids=lambda kind: kind.__name__)

@@ -19,10 +19,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from genlabel import diagnose, write_report
 from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
-from genlabel.evaluation import Diagnosis
-from genlabel.evaluation.comparison import compare, rank_methods
-from genlabel.evaluation.comparison.run import PRIOR_BASELINE
-from genlabel.evaluation.diagnosis.verdict import untrusted_verdict
+from genlabel.evaluation.comparison import PRIOR_BASELINE, compare
+from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.diagnose import SENTENCES, DiagnosisVerdict
+from genlabel.evaluation.verdict import rank_methods
 
 METHODS = {
     "vanilla": LogisticRegression(),
@@ -115,7 +115,11 @@ def reports(results: pd.DataFrame, diagnosed: Diagnosis, tmp_path_factory: pytes
     named = results.assign(held_out=[held | {"classes": HOSTILE} for held in results["held_out"]])
     two = replace(table, X=table.X[:50], y=table.y[:50])
     lost = replace(
-        diagnosed, verdict=untrusted_verdict(["it knows nothing"]), mixed=None, experiment=None, regions=None
+        diagnosed,
+        verdict=DiagnosisVerdict("not trusted", SENTENCES["not trusted"], ["it knows nothing"]),
+        mixed=None,
+        experiment=None,
+        regions=None,
     )
     parts: dict[str, tuple[Any, ...]] = {
         "both": (table, results, diagnosed),

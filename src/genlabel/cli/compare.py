@@ -174,7 +174,6 @@ def compare(
             warnings.simplefilter("always")
             from genlabel.data.tables.table import drop_rare_classes
             from genlabel.evaluation import comparison
-            from genlabel.evaluation.comparison.run import count_warnings
 
             table = load_source(path, target, options, seed)
             table = table if min_class_size is None else drop_rare_classes(table, min_class_size)
@@ -195,7 +194,7 @@ def compare(
             print_line(line)
         end(len(found.failures))
     settings = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
-    view = ComparisonView.from_records(table, found, test_size, settings, count_warnings(caught))
+    view = ComparisonView.from_records(table, found, test_size, settings, comparison.count_warnings(caught))
     if as_json:
         typer.echo(json.dumps(view.to_dict(), indent=2))
     else:

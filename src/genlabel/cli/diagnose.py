@@ -123,7 +123,7 @@ class DiagnosedTable:
     def diagnose(cls, table: Table, options: ReadOptions, **settings: Any) -> DiagnosedTable:
         """Diagnose a table; groups and equal rows are held out as a whole."""
         from genlabel.data.tables import table_pipeline
-        from genlabel.evaluation.comparison.run import count_warnings
+        from genlabel.evaluation.comparison import count_warnings
         from genlabel.evaluation.diagnosis import diagnose
 
         if options.time:

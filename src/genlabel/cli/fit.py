@@ -163,7 +163,7 @@ def _print_table(table: Table) -> None:
 def _holdout_line(found: HoldoutScores | None) -> str:
     if found is None:
         return "held out: no rows; see the model card for what is known of its quality"
-    from genlabel.evaluation.diagnosis.intervals import wilson_interval
+    from genlabel.evaluation.prediction_counts import wilson_interval
 
     scores, prior = found.scores, found.prior_scores
     low, high = wilson_interval(scores["accuracy"], found.cases)

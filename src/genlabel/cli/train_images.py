@@ -27,7 +27,7 @@ CHECKPOINT, MODEL, BEST = "checkpoint.pt", "model.pt", "best.pt"
 
 
 class ImageMethodName(StrEnum):
-    """Names of methods; a test compares them with those of `genlabel.evaluation.images`."""
+    """Names of methods; a test compares them with those of `genlabel.evaluation.image_methods`."""
 
     vanilla = "vanilla"
     mixup = "mixup"
@@ -290,7 +290,7 @@ def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders:
     files = f"{MODEL}, {BEST}" if results[0]["best"] else MODEL
     print_line(f"wrote {files} and history.csv to {', '.join(str(folder) for folder in folders.values())}")
     load = f"network, classes = load_network({str(last)!r})"
-    print_line(f"load it with: from genlabel.evaluation.images import load_network; {load}")
+    print_line(f"load it with: from genlabel.evaluation import load_network; {load}")
 
 
 def _scores(result: dict[str, Any]) -> str:

@@ -1,17 +1,11 @@
-from .comparison import compare, run_comparison
-from .diagnosis import Diagnosis, diagnose
-from .images import load_network, train_images
-from .records import load_records
-from .table_models import fit_table, predict_table
+from .comparison import compare, default_methods, run_comparison
+from .images import TrainedImages, load_network, train_images
 
 __all__ = [
-    "Diagnosis",
+    "TrainedImages",
     "compare",
-    "diagnose",
-    "fit_table",
+    "default_methods",
     "load_network",
-    "load_records",
-    "predict_table",
     "run_comparison",
     "train_images",
 ]

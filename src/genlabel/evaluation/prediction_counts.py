@@ -1,4 +1,4 @@
-"""Counts of held-out predictions: the confusion matrix, and a reliability table by probability."""
+"""Counts of held-out predictions: the confusion matrix, a reliability table, and the 95 % interval of a share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 N_BINS = 10
 """Number of probability bins, of equal width."""
+Z_95 = 1.96
+"""Standard errors to each side of a 95 % interval."""
 
 
 @final
@@ -35,15 +37,7 @@ class PredictionCounts:
 
     @classmethod
     def of(cls, log_proba: ArrayLike, y: ArrayLike, classes: Sequence[Any]) -> Self:
-        """Count predictions.
-
-        Parameters
-        ----------
-        log_proba : array (m, k)
-        y : array (m,)
-            Class indices.
-        classes : sequence (k,)
-        """
+        """Count predictions from log-probabilities (m, k), class indices y (m,) and the names of the classes (k,)."""
         scores, truth = np.asarray(log_proba, dtype=np.float64), np.asarray(y, dtype=np.intp)
         k, predicted = len(classes), scores.argmax(1)
         confusion = np.bincount(truth * k + predicted, minlength=k * k).reshape(k, k)
@@ -86,11 +80,7 @@ class PredictionCounts:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the counts that `to_dict` made plain.
-
-        >>> PredictionCounts.from_dict(PredictionCounts.of([[0.0, -9.0]], [0], ["a", "b"]).to_dict()).confusion.tolist()
-        [[1, 0], [0, 0]]
-        """
+        """Return the counts that `to_dict` made plain."""
         confusion = np.zeros((len(plain["classes"]),) * 2, dtype=np.int64)
         for row, column, count in plain["confusion"]:
             confusion[row, column] = count
@@ -99,3 +89,16 @@ class PredictionCounts:
 
 def _divide(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
+
+
+def wilson_interval(share: float, size: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share among `size` independent cases, which need not be a whole number.
+
+    >>> low, high = wilson_interval(0.5, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.404, 0.596)
+    """
+    square = Z_95**2 / size
+    middle = (share + square / 2.0) / (1.0 + square)
+    half = Z_95 / (1.0 + square) * np.sqrt(share * (1.0 - share) / size + square / (4.0 * size))
+    return max(0.0, float(middle - half)), min(1.0, float(middle + half))

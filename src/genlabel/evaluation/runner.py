@@ -26,7 +26,6 @@ from genlabel.evaluation.records.schema import Fit
 from genlabel.metrics import MIN_PROBABILITY, index_labels, predict_log_proba, prior_log_loss, score_log_proba
 
 CaughtWarnings = Sequence[warnings.WarningMessage]
-ScoreFunction = Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]]
 
 
 @final
@@ -46,10 +45,10 @@ class FitRunner:
     """Returns the table of a dataset, in any process; it is called once for several fits."""
     facts: Callable[[Table, CaughtWarnings], dict[str, Any]]
     """Returns the facts of a record, from the table and the warnings of the fit."""
-    score: ScoreFunction = score_log_proba
+    score: Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]] = score_log_proba
     """Measures log-probabilities (m, k) for class indices (m,); metrics that are not finite are left out."""
-    split: Callable[[Table, int, float, int], Sequence[Split]] = make_splits
-    """Returns `repeats` splits of a table."""
+    splits: Sequence[Split] | None = None
+    """Splits of the only table; None makes them with `make_splits`."""
     count_predictions: bool = False
     """True if a record also has the fact "held_out", see `genlabel.evaluation.prediction_counts`."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
@@ -67,16 +66,8 @@ class FitRunner:
     ) -> RecordSet:
         """Do the fits that have no record, and return the records and failures of all requested fits.
 
-        Parameters
-        ----------
-        datasets : iterable
-            Arguments of `load`.
-        store : RecordStore
-            Open store.
-        data : str
-            Hash of the tables, where their names alone do not identify their content.
-        n_jobs, dask, callback
-            See `genlabel.evaluation.records.run_trials`.
+        Datasets are arguments of `load`; `data` is a hash of the tables, where their names alone do not identify their
+        content. See `run_trials` for the rest.
         """
         fits = [Fit(one, name, split) for one in datasets for split in range(self.repeats) for name in self.methods]
         current = {name: self.fingerprint(name, data) for name in self.methods}
@@ -153,14 +144,7 @@ class FitRunner:
 
 
 def groups_fit_param(model: Pipeline, table: Table, rows: NDArray[np.int64] | slice = slice(None)) -> dict[str, Any]:
-    """Return the groups of rows as a fit parameter of a pipeline, if its last step holds out rows by groups.
-
-    >>> import pandas as pd
-    >>> from genlabel import MixupClassifier
-    >>> table = Table("t", pd.DataFrame({"x": [1.0, 2.0]}), pd.Series(["a", "b"]), groups=pd.Series([0, 1]))
-    >>> groups_fit_param(table_pipeline(table.X, MixupClassifier()), table)
-    {'estimator__groups': array([0, 1])}
-    """
+    """Return the groups of rows as a fit parameter of a pipeline, if its last step holds out rows by groups."""
     name, last = model.steps[-1]
     if table.groups is None or not has_fit_parameter(last, "groups"):
         return {}
@@ -168,12 +152,7 @@ def groups_fit_param(model: Pipeline, table: Table, rows: NDArray[np.int64] | sl
 
 
 def with_random_state(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Return a copy of the estimator, with its random state set if it is None.
-
-    >>> from genlabel import MixupClassifier
-    >>> with_random_state(MixupClassifier(), 3).random_state
-    3
-    """
+    """Return a copy of the estimator, with its random state set if it is None."""
     copy = clone(estimator)
     if "random_state" in copy.get_params() and copy.get_params()["random_state"] is None:
         copy.set_params(random_state=seed)
@@ -195,7 +174,7 @@ def _load_and_split(source: _Source) -> tuple[Table, Sequence[Split]] | Exceptio
     runner = source.runner
     try:
         table = runner.load(source.dataset)
-        return table, runner.split(table, runner.repeats, runner.test_size, runner.seed)
+        return table, runner.splits or make_splits(table, runner.repeats, runner.test_size, runner.seed)
     except Exception as error:
         return error
 

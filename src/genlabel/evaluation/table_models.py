@@ -21,12 +21,10 @@ from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, read_
 from genlabel.data.tables.columns import as_strings
 from genlabel.data.tables.files import join_names
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
-from genlabel.evaluation.comparison import default_methods
-from genlabel.evaluation.comparison.run import count_warnings, score_table
+from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, save_model
-from genlabel.persistence.schema import Schema
 
 TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "stacked": "stacked"}
 """Methods that can be fitted -> their names in a comparison."""
@@ -34,11 +32,8 @@ READ_SPEC = "read_spec"
 """Name under which a saved model has the `TableReadSpec` of its table."""
 FIRST_FIT_SHARE = 0.4
 """Share of the time limit that the first fit may take."""
-ATYPICAL_LEVEL, ATYPICAL_LEVEL_FEW_ROWS, FEW_ROWS = 0.01, 0.05, 200
-"""Typicality at or below which a row is atypical; the second level for models with few training rows.
-
-A row that is less typical than all n training rows has the typicality 1 / (n + 1), so that few rows cannot reach 0.01.
-"""
+FEW_ROWS = 200
+"""Training rows below which the level of atypical rows is higher."""
 CHUNK_ROWS = 20_000
 """Rows that are predicted at once."""
 
@@ -91,7 +86,7 @@ class FittedTable:
 
 
 def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
-    """Return a method by name, as it is in a comparison.
+    """Return a method of `TABLE_METHODS` by name, as it is in a comparison.
 
     >>> type(make_classifier("vanilla")).__name__
     'MixupClassifier'
@@ -144,11 +139,16 @@ def fit_table(
         split = _hold_out(table, test_size, seed) if test_size > 0 else None
         held_out = None
         if split is not None:
+            train, test = split
             with stage("first fit"):
                 limit = None if time_limit is None else FIRST_FIT_SHARE * time_limit
-                training_rows = np.isin(np.arange(len(table.y)), split[0])
-                first = _fit(select_rows(table, training_rows), method, seed, limit)
-            held_out = _measure(first, table, split)
+                first = _fit(select_rows(table, np.isin(np.arange(len(table.y)), train)), method, seed, limit)
+            y_train, y_test = (index_labels(table.y.iloc[rows], first.classes_) for rows in split)
+            scores = score_table(predict_log_proba(first, table.X.iloc[test]), y_test)
+            prior_accuracy = float((y_test == np.bincount(y_train).argmax()).mean())
+            prior_scores = {"accuracy": prior_accuracy, "log_loss": prior_log_loss(y_train, y_test)}
+            cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
+            held_out = HoldoutScores(len(test), cases, scores, prior_scores)
         left = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
         with stage("final fit"):
             model = _fit(table, method, seed, left)
@@ -176,7 +176,19 @@ class NewRows(NamedTuple):
         spec = TableReadSpec.from_plain(model.extra[READ_SPEC])
         frame = spec.read(path, notes)
         X = spec.features_of(frame, notes)
-        return cls(X, spec.classes_of(frame, model.classes_), [*notes, *_note_unknown_values(model.schema, X)])
+        for name, kind, categories in model.schema.columns:
+            if kind != "text":
+                continue
+            missing = X[name].isna()
+            strings = as_strings(X[[name]])[name][~missing]
+            unknown = strings[~strings.isin(categories)]
+            if len(unknown):
+                shown = join_names(unknown.unique()[:3]) + ", ..." * (unknown.nunique() > 3)
+                count = f"{len(unknown)} ({shown})"
+                notes.append(f"values of {name!r} that training did not have: {count}; they count as rare")
+            if missing.any() and "(missing)" not in categories:
+                notes.append(f"missing values of {name!r}, which had none in training: {int(missing.sum())}")
+        return cls(X, spec.classes_of(frame, model.classes_), notes)
 
 
 def predict_table(
@@ -222,7 +234,16 @@ def predict_table(
     parts = []
     for start in range(0, len(X), CHUNK_ROWS):
         chunk = X.iloc[start : start + CHUNK_ROWS] if len(X) > CHUNK_ROWS else X
-        parts.append(_predict(model, chunk, intervals))
+        proba = model.predict_proba(chunk)
+        columns: dict[str, Any] = {"prediction": model.classes_[proba.argmax(axis=1)]}
+        columns |= {f"probability_{name}": proba[:, c] for c, name in enumerate(model.classes_)}
+        if intervals:
+            low, high = model.predict_proba_interval(chunk)
+            for c, name in enumerate(model.classes_):
+                columns |= {f"low_{name}": low[:, c], f"high_{name}": high[:, c]}
+        if hasattr(model.classifier, "typicality_"):
+            columns["typicality"] = model.typicality(chunk)
+        parts.append(pd.DataFrame(columns))
         if on_rows is not None:
             on_rows(len(chunk))
     return pd.concat(parts, ignore_index=True)
@@ -231,30 +252,23 @@ def predict_table(
 def atypical_level(model: LoadedModel) -> float:
     """Return the typicality at or below which a row is atypical; that share of the training rows is, too.
 
+    A row that is less typical than all n training rows has the typicality 1 / (n + 1): few rows cannot reach 0.01.
+
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
     >>> from genlabel.persistence import LoadedModel
     >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-    >>> atypical_level(LoadedModel(model))  # 150 rows cannot reach 0.01
+    >>> atypical_level(LoadedModel(model))
     0.05
     """
-    few = int(model.classifier.class_count_.sum()) < FEW_ROWS
-    return ATYPICAL_LEVEL_FEW_ROWS if few else ATYPICAL_LEVEL
+    return 0.05 if int(model.classifier.class_count_.sum()) < FEW_ROWS else 0.01
 
 
 def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[np.int64]) -> dict[str, float]:
-    """Return accuracy, log-loss and more of predictions, over the rows whose class is known.
+    """Return accuracy, log-loss and more of the result of `predict_table`, over the rows whose class is known.
 
-    Parameters
-    ----------
-    model : LoadedModel
-    predictions : DataFrame (m, ...)
-        Result of `predict_table`.
-    y : array (m,)
-        Class indices, -1 for rows that do not count.
+    The class indices `y` (m,) are -1 for the other rows.
 
-    Examples
-    --------
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
     >>> from genlabel.persistence import LoadedModel
@@ -294,45 +308,3 @@ def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | Non
         estimator.set_params(search__time_limit=time_limit)
     model = table_pipeline(table.X, estimator)
     return model.fit(table.X, table.y, **groups_fit_param(model, table))
-
-
-def _measure(model: Pipeline, table: Table, split: Split) -> HoldoutScores:
-    y_train, y_test = (index_labels(table.y.iloc[rows], model.classes_) for rows in split)
-    majority = np.bincount(y_train).argmax()
-    prior_scores = {
-        "accuracy": float((y_test == majority).mean()),
-        "log_loss": prior_log_loss(y_train, y_test),
-    }
-    cases = len(y_test) if table.groups is None else table.groups.iloc[split[1]].nunique()
-    scores = score_table(predict_log_proba(model, table.X.iloc[split[1]]), y_test)
-    return HoldoutScores(len(y_test), cases, scores, prior_scores)
-
-
-def _predict(model: LoadedModel, X: pd.DataFrame, intervals: bool) -> pd.DataFrame:
-    proba = model.predict_proba(X)
-    columns: dict[str, Any] = {"prediction": model.classes_[proba.argmax(axis=1)]}
-    columns |= {f"probability_{name}": proba[:, c] for c, name in enumerate(model.classes_)}
-    if intervals:
-        low, high = model.predict_proba_interval(X)
-        for c, name in enumerate(model.classes_):
-            columns |= {f"low_{name}": low[:, c], f"high_{name}": high[:, c]}
-    if hasattr(model.classifier, "typicality_"):
-        columns["typicality"] = model.typicality(X)
-    return pd.DataFrame(columns)
-
-
-def _note_unknown_values(schema: Schema, X: pd.DataFrame) -> list[str]:
-    """Return a line for each string column with values that the training rows did not have."""
-    lines = []
-    for name, kind, categories in schema.columns:
-        if kind != "text":
-            continue
-        missing = X[name].isna()
-        strings = as_strings(X[[name]])[name][~missing]
-        unknown = strings[~strings.isin(categories)]
-        if len(unknown):
-            shown = join_names(unknown.unique()[:3]) + ", ..." * (unknown.nunique() > 3)
-            lines.append(f"values of {name!r} that training did not have: {len(unknown)} ({shown}); they count as rare")
-        if missing.any() and "(missing)" not in categories:
-            lines.append(f"missing values of {name!r}, which had none in training: {int(missing.sum())}")
-    return lines

@@ -15,12 +15,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from genlabel.evaluation.comparison.verdict import accuracy_in_percent, interval
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.density_check import DensityCheck
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
-from genlabel.evaluation.diagnosis.verdict import overall_stats
+from genlabel.evaluation.verdict import accuracy_in_percent, interval
 from genlabel.reporting.charts import (
     ARM_COLORS,
     GRAY,
@@ -170,7 +169,7 @@ def draw_density_check(ax: Axes, check: DensityCheck) -> None:
 def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_classes: int = MAX_CLASSES) -> None:
     """Draw how often mixed samples land among another class: a heat map of the pairs, or the worst of many."""
     pairs, k = mixed.pairs, len(diagnosis.classes)
-    overall = overall_stats(mixed)["intrusion"]
+    overall = mixed.means["intrusion"]
     chance = f"{100 * mixed.chance:.1f} % with permuted labels"
     title = f"Mixed samples among another class: {100 * overall:.1f} %\n({chance})"
     names = short_names(diagnosis.classes, 18 if k <= 4 else 12)

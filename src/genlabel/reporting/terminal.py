@@ -125,7 +125,7 @@ class ComparisonView:
     ) -> ComparisonView:
         """Return the view of the records of a comparison and of warnings outside its fits."""
         from genlabel.data.tables.splits import describe_splits
-        from genlabel.evaluation.comparison.run import as_results
+        from genlabel.evaluation.comparison import as_results
 
         results = as_results(records.frame)
         splits = results["split"].nunique()
@@ -140,7 +140,7 @@ class ComparisonView:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        from genlabel.evaluation.comparison.verdict import as_plain
+        from genlabel.evaluation.verdict import as_plain
 
         about = {"splits": self.settings, "notes": self.notes, "failed": self.failures}
         return table_dict(self.table) | about | as_plain(self.results, self.test_size)
@@ -148,15 +148,14 @@ class ComparisonView:
     def print(self, *lines: str) -> None:
         """Print the scores, the verdict, the table, the chosen parameters, notes, further lines, and failures."""
         from genlabel.data.tables.columns import describe_columns
-        from genlabel.evaluation import comparison
-        from genlabel.evaluation.comparison.verdict import accuracy_in_percent
+        from genlabel.evaluation.verdict import accuracy_in_percent, rank_methods, summarize, verdict
 
-        summary = comparison.summarize(accuracy_in_percent(self.results))
-        print_scores(summary, comparison.rank_methods(self.results))
+        summary = summarize(accuracy_in_percent(self.results))
+        print_scores(summary, rank_methods(self.results))
         columns = describe_columns(self.table.columns, self.table.X)
         about = [f"{describe_table(self.table)}; {self.settings}", *columns, *chosen_lines(self.results)]
         notes = [f"note: {text}" for text in self.notes]
-        for line in [*comparison.verdict(self.results, self.test_size), "", *about, *notes, *lines, *self.failures]:
+        for line in [*verdict(self.results, self.test_size), "", *about, *notes, *lines, *self.failures]:
             print_line(line)
 
     def write_report(self, path: Path, diagnosis: Diagnosis | None, notes: list[str], command: str) -> None:
@@ -177,7 +176,7 @@ class ComparisonView:
 
     def plot(self) -> Figure:
         """Draw all methods but the prior baseline, which lies far from the others."""
-        from genlabel.evaluation.comparison.run import PRIOR_BASELINE
+        from genlabel.evaluation.comparison import PRIOR_BASELINE
         from genlabel.reporting.charts import plain_text
         from genlabel.reporting.figures import plot_comparison
 

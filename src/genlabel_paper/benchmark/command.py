@@ -319,7 +319,7 @@ def _report(records: RecordSet, output: Path | None, picture: Path | None, expor
             plot_benchmark(records.frame).savefig(temporary)
         print_line(f"wrote {picture}")
     if export is not None:
-        from genlabel.evaluation.records import export_records
+        from genlabel.evaluation.records.exports import export_records
         from genlabel_paper.benchmark.schema import BENCHMARK
 
         export_records(records.frame, export, BENCHMARK, records.settings)

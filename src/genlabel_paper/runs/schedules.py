@@ -15,7 +15,7 @@ class PaperImageMethod(NamedTuple):
     key: str
     """Name in cells and records."""
     trained_as: str
-    """Name in `genlabel.evaluation.images.METHODS`."""
+    """Name in `genlabel.evaluation.image_methods.IMAGE_METHODS`."""
     alpha: float | None = None
     """Parameter of lam ~ Beta(alpha, alpha), if lam is random.
 

@@ -15,9 +15,9 @@ from sklearn.datasets import load_iris
 
 from genlabel import MixupClassifier, diagnose
 from genlabel._progress import LambdaCallback, use_callback
-from genlabel.evaluation import Diagnosis
+from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.diagnose import SENTENCES
 from genlabel.evaluation.diagnosis.paired_experiment import LEARNING_RATES, WEIGHT_DECAYS, train_arms
-from genlabel.evaluation.diagnosis.verdict import SENTENCES
 from genlabel.reporting import plot_diagnosis
 
 
@@ -220,7 +220,7 @@ def test_grouped_copies_of_rows_are_not_trusted() -> None:
     group = np.repeat(np.arange(25), 4)
     X, y = rng.normal(size=(25, 2))[group], rng.integers(0, 2, 25)[group]
     assert diagnose(X, y, cv=2, n_mixed=50, groups=group).verdict.word == "not trusted"
-    assert diagnose(X, y, cv=2, n_mixed=50).trust.trusted
+    assert diagnose(X, y, cv=2, n_mixed=50).density_check.trusted
 
 
 def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:

@@ -10,17 +10,18 @@ from scipy import stats
 from scipy.spatial import cKDTree
 
 from genlabel import GaussianDensity, Mixup, StackedDensity, Typicality
-from genlabel.evaluation.diagnosis.density_check import check_density
-from genlabel.evaluation.diagnosis.intervals import MeanDifference, effective_size, mean_difference, wilson_interval
+from genlabel.evaluation.diagnosis.density_check import MeanDifference, check_density, mean_difference
+from genlabel.evaluation.diagnosis.diagnose import SENTENCES, choose_verdict
 from genlabel.evaluation.diagnosis.mixed_samples import (
     MAX_PAIRS,
     MixedSamples,
+    effective_size,
     evaluate_mixed_samples,
     lambda_table,
     pair_table,
     permuted_intrusion,
 )
-from genlabel.evaluation.diagnosis.verdict import SENTENCES, choose_verdict
+from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel.mixing import intrudes
 from genlabel.mixing.base import blend
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.evaluation.records import export_records as export
 from genlabel.evaluation.records import load_records as load
 from genlabel.evaluation.records import open_store
+from genlabel.evaluation.records.exports import export_records as export
 from genlabel.evaluation.records.schema import COMPARISON, Fit
-from genlabel.evaluation.records.store import make_frame as frame_of
+from genlabel.evaluation.records.schema import make_frame as frame_of
 from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell, make_cells
 
 export_records, load_records = partial(export, schema=PAPER_SCHEMA), partial(load, schema=PAPER_SCHEMA)
@@ -177,7 +177,7 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "name, text, message",
     [
-        ("none.json", None, "there is no export '.*none.json'"),
+        ("none.json", None, "there is no file of records '.*none.json'"),
         ("none.sqlite", None, "there is no file of records '.*none.sqlite'"),
         ("x.csv", "", "ends in '.csv'; name a store"),
         ("x.json", "{", "x.json' is not JSON"),

@@ -25,8 +25,7 @@ import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
 from genlabel.evaluation.records import fingerprint
-from genlabel.evaluation.records.declared_keys import DECLARED_CLASSES
-from genlabel.evaluation.records.fingerprints import _declared_keys, describe
+from genlabel.evaluation.records.fingerprints import DECLARED_CLASSES, describe
 from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.labeling import LogisticLabel
 from genlabel.model_selection import HalvingSearch
@@ -240,11 +239,9 @@ def test_a_renamed_class_and_a_renamed_parameter_keep_the_fingerprint(monkeypatc
 
 def test_every_parameter_of_a_declared_class_has_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DECLARED_CLASSES, "LogisticLabel", "logistic")
-    _declared_keys.cache_clear()
     with pytest.raises(ValueError, match="sigma"):
         fingerprint(labeler=LogisticLabel(0.5))
     monkeypatch.undo()
-    _declared_keys.cache_clear()
 
 
 def test_an_added_parameter_counts_where_it_is_not_the_default() -> None:

@@ -25,10 +25,9 @@ import torch
 
 import genlabel_paper
 from genlabel._progress import LambdaCallback, RunPlan, TrialResult
-from genlabel.evaluation.records import Record, RecordStore, open_store, read_records
+from genlabel.evaluation.records import Record, RecordStore, load_records, open_store
 from genlabel.evaluation.records import run as run_module
 from genlabel.evaluation.records.run import check_dask_scheduler
-from genlabel.evaluation.records.store import read_store
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, TrialKey, make_cells
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
@@ -107,7 +106,7 @@ run_trials = partial(run_module.run_trials, fingerprint=lambda cell: "today")
 
 
 def comparable(path: Path) -> pd.DataFrame:
-    return read_records(path, PAPER_SCHEMA).drop(columns="seconds")
+    return load_records(path, PAPER_SCHEMA).frame.drop(columns="seconds")
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +241,7 @@ def test_a_failed_trial_is_tried_again(store: RecordStore) -> None:
     healthy = True
     run_trials(SEEDS[:10], moody, store=store)
     assert len(store.done) == 10
-    assert read_store(store.path, PAPER_SCHEMA).failures == {}
+    assert load_records(store.path, PAPER_SCHEMA).failures == {}
 
 
 def test_a_failure_does_not_outlive_its_settings(store: RecordStore) -> None:
@@ -260,7 +259,7 @@ def test_a_failure_does_not_outlive_its_settings(store: RecordStore) -> None:
     run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "B")
     assert set(store.read().failures) == {other[0].trial}
     run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "A")
-    assert read_store(store.path, PAPER_SCHEMA).failures == {}
+    assert load_records(store.path, PAPER_SCHEMA).failures == {}
 
 
 def test_a_failure_stays_while_a_run_of_its_trial_is_missing(store: RecordStore) -> None:
@@ -283,7 +282,7 @@ def test_an_error_of_a_callback_ends_the_run_and_keeps_finished_trials(
         before = len(store.done)
         with pytest.raises(KeyboardInterrupt):
             run_trials(CELLS, work, store=store, n_jobs=jobs, callback=LambdaCallback(on_trial_end=stop))
-        assert len(read_records(store.path, PAPER_SCHEMA)) == before + 2
+        assert len(load_records(store.path, PAPER_SCHEMA).frame) == before + 2
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
@@ -302,18 +301,18 @@ def test_a_kill_loses_nothing_and_repeats_nothing(
     command = [sys.executable, str(script), str(path), str(jobs)]
     process = subprocess.Popen(command, env=environment, start_new_session=True)
     while process.poll() is None and not (
-        path.exists() and path.stat().st_size and len(read_records(path, PAPER_SCHEMA)) >= 6
+        path.exists() and path.stat().st_size and len(load_records(path, PAPER_SCHEMA).frame) >= 6
     ):
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -signal.SIGKILL
-    before = read_records(path, PAPER_SCHEMA)
+    before = load_records(path, PAPER_SCHEMA).frame
     assert 6 <= len(before) < 24
     assert len(before) % 2 == 0
     subprocess.run(command, env=environment, check=True)  # while orphaned workers may still be there
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    after = read_records(path, PAPER_SCHEMA)
+    after = load_records(path, PAPER_SCHEMA).frame
     saved = after[after["id"].isin(before["id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(saved, before)  # the seconds too: nothing was done again
     pd.testing.assert_frame_equal(comparable(path), undisturbed)
@@ -446,7 +445,7 @@ def test_a_worker_that_is_killed_for_its_memory_fails_that_trial_alone(store: Re
         (SEEDS[4].trial, "KilledWorker: all workers that had the trial died; see their logs")
     ]
     assert len(store.done) == 8
-    assert Path(log).read_text().count("2\n") == run_module.RETRIES + 1
+    assert Path(log).read_text().count("2\n") == run_module.MAX_RETRIES + 1
 
 
 @needs_dask
@@ -520,7 +519,7 @@ def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
             run_trials(
                 CELLS, partial(work, pause=0.2), store=store, dask=address, callback=LambdaCallback(on_trial_end=kill)
             )
-    before = read_records(store.path, PAPER_SCHEMA)
+    before = load_records(store.path, PAPER_SCHEMA).frame
     assert 6 <= len(before) == 2 * len(outcomes) < 24
     (tmp_path / "again").mkdir()
     port = int(address.rpartition(":")[2])
@@ -528,7 +527,7 @@ def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
         assert again == address
         run_trials(CELLS, work, store=store, dask=address, callback=LambdaCallback(on_trial_end=outcomes.append))
     assert len(outcomes) == 12
-    after = read_records(store.path, PAPER_SCHEMA)
+    after = load_records(store.path, PAPER_SCHEMA).frame
     saved = after[after["id"].isin(before["id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(saved, before)  # the seconds too: nothing was done again
     pd.testing.assert_frame_equal(comparable(store.path), undisturbed)

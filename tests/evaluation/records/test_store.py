@@ -20,7 +20,7 @@ import genlabel_paper
 from genlabel.evaluation.records import Record, RecordStore, open_store
 from genlabel.evaluation.records import load_records as load
 from genlabel.evaluation.records.schema import COMPARISON, Fit
-from genlabel.evaluation.records.store import check_store, read_store
+from genlabel.evaluation.records.store import check_store
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, TrialKey
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
@@ -33,7 +33,7 @@ def opened(path: Path, restart: bool = False) -> RecordStore:
 
 
 def frame_of(path: Path) -> pd.DataFrame:
-    return read_store(path, PAPER_SCHEMA).frame
+    return load(path, PAPER_SCHEMA).frame
 
 
 def write(store: RecordStore, records: list[Record], made: str = "today") -> None:
@@ -132,13 +132,13 @@ def test_failures_stay_until_the_trial_succeeds(tmp_path: Path) -> None:
         store.write_failure(second, "ValueError: no")
         assert (
             store.read().failures
-            == read_store(path, PAPER_SCHEMA).failures
+            == load(path, PAPER_SCHEMA).failures
             == {first: "OSError: still not there", second: "ValueError: no"}
         )
         write(store, [record(dataset="61")])
         assert store.read().failures == {second: "ValueError: no"}
         assert isinstance(next(iter(store.read().failures)), TrialKey)
-    assert read_store(path, PAPER_SCHEMA).failures == {second: "ValueError: no"}
+    assert load(path, PAPER_SCHEMA).failures == {second: "ValueError: no"}
 
 
 def test_restart_deletes_records(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from genlabel.cli import app
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, make_splits
-from genlabel.evaluation.records import fingerprint, read_records
+from genlabel.evaluation.records import fingerprint, load_records
 from genlabel.evaluation.records.schema import Fit
 from genlabel_paper.benchmark import (
     BASELINES,
@@ -280,17 +280,17 @@ def test_available_baselines_run_and_others_are_skipped(few: Path) -> None:
     result = invoke("1", "2", "--baselines", "--repeats", "1")
     assert result.exit_code == 0, result.output
     assert f"skipped: absent: {ABSENT.why_unavailable()}" in result.stderr.splitlines()
-    records = read_records("build/benchmark.sqlite", BENCHMARK)
+    records = load_records("build/benchmark.sqlite", BENCHMARK).frame
     assert records.groupby("method").size().to_dict() == {"default": 2, "forest": 2}
     for name, mean in dataset_means(records, "log_loss").mean().items():
         (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name] and "%" not in line][:1]
         assert f"{mean:.4f}" in line
     named = invoke("1", "--methods", "forest", "--repeats", "1", "--records", "f.sqlite")
     assert named.exit_code == 0
-    assert read_records("f.sqlite", BENCHMARK)["method"].tolist() == ["forest"]
+    assert load_records("f.sqlite", BENCHMARK).frame["method"].tolist() == ["forest"]
     aimed = invoke("1", "--methods", "aimed", "--repeats", "1", "--records", "a.sqlite")
     assert aimed.exit_code == 0
-    assert read_records("a.sqlite", BENCHMARK)["method"].tolist() == ["aimed"]
+    assert load_records("a.sqlite", BENCHMARK).frame["method"].tolist() == ["aimed"]
     both = invoke("1", "--methods", "forest", "--baselines", "--repeats", "1", "--records", "f.sqlite")
     assert "fits on record: 1; to do: 0" in both.stderr
     assert invoke("--report-only", "--methods", "default,forest").exit_code == 0

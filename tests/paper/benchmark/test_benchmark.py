@@ -31,7 +31,7 @@ from genlabel.data.datasets import load_openml, load_table
 from genlabel.data.tables import Table
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.evaluation.comparison import compare
-from genlabel.evaluation.records import load_records, open_store, read_records
+from genlabel.evaluation.records import load_records, open_store
 from genlabel.evaluation.records.schema import Fit
 from genlabel_paper.benchmark import (
     METHODS,
@@ -195,7 +195,7 @@ def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path)
     same = before["fingerprint"].to_numpy() == after["fingerprint"].to_numpy()
     assert same.tolist() == [True, True, False] * 2
     assert before["seconds"][same].equals(after["seconds"][same])
-    assert len(read_records(path, BENCHMARK)) == 6
+    assert len(load_records(path, BENCHMARK).frame) == 6
     failing = run_benchmark([1], CHEAP | {"trees": Failing()}, records=path, load=load)
     assert set(failing.frame["method"]) == {"prior", "linear"}
     assert len(failing.failures) == 2
@@ -237,10 +237,10 @@ def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
         while process.poll() is None and not (path.exists() and path.stat().st_size and count(path) > 3):
             time.sleep(0.01)
         process.kill()
-    before = read_records(path, BENCHMARK)
+    before = load_records(path, BENCHMARK).frame
     assert 3 < len(before) < 12
     subprocess.run(command, env=environment, check=True)
-    after = read_records(path, BENCHMARK)
+    after = load_records(path, BENCHMARK).frame
     assert len(after) == 12
     kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(kept, before)  # the seconds too
@@ -254,7 +254,7 @@ def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
 
 def count(path: Path) -> int:
     with contextlib.suppress(OSError, ValueError):
-        return len(read_records(path, BENCHMARK))
+        return len(load_records(path, BENCHMARK).frame)
     return 0
 
 
@@ -278,7 +278,7 @@ def test_other_settings_do_not_mix(tmp_path: Path, changed: dict[str, Any], mess
     restarted = run_benchmark(
         [1], {"prior": DummyClassifier()}, 1, records=path, load=load, restart=True, **(asked | changed)
     )
-    assert len(read_records(path, BENCHMARK)) == len(restarted.frame) == 1
+    assert len(load_records(path, BENCHMARK).frame) == len(restarted.frame) == 1
 
 
 def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
@@ -532,7 +532,7 @@ def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
     result = invoke("1", "2", "--repeats", "1", "-o", "out/summary.md")
     assert result.exit_code == 0, result.output
-    records = read_records("build/benchmark.sqlite", BENCHMARK)
+    records = load_records("build/benchmark.sqlite", BENCHMARK).frame
     assert len(records) == 6
     assert "6 of 6 fits" in result.stderr
     assert re.search(r"(fits/s|s a fit), 0 s left", result.stderr)
@@ -645,11 +645,11 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
     (cheap / "home/manifest.csv").write_text("id,name,n,d,k\n" + "\n".join(rows) + "\n")
     result = invoke("--data-home", "home", "--repeats", "1", "--records", "r.sqlite", "--methods", "default, vanilla")
     assert result.exit_code == 0, result.output
-    assert sorted(read_records("r.sqlite", BENCHMARK)["dataset"].unique()) == [1, 6]
-    assert sorted(read_records("r.sqlite", BENCHMARK)["method"].unique()) == ["default", "vanilla"]
+    assert sorted(load_records("r.sqlite", BENCHMARK).frame["dataset"].unique()) == [1, 6]
+    assert sorted(load_records("r.sqlite", BENCHMARK).frame["method"].unique()) == ["default", "vanilla"]
     wide = ["--min-rows", "1", "--max-rows", "9999", "--max-features", "99", "--records", "w.sqlite"]
     invoke("--data-home", "home", "--repeats", "1", *wide)
-    assert sorted(read_records("w.sqlite", BENCHMARK)["dataset"].unique()) == [1, 2, 3, 4, 6]
+    assert sorted(load_records("w.sqlite", BENCHMARK).frame["dataset"].unique()) == [1, 2, 3, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -713,7 +713,7 @@ def test_two_runs_on_one_file_do_not_both_train(cheap: Path) -> None:
         result = invoke("1")
     assert result.exit_code == 2
     assert "another run writes 'build/benchmark.sqlite'; wait until it ends" in result.stderr
-    assert read_records("build/benchmark.sqlite", BENCHMARK).empty
+    assert load_records("build/benchmark.sqlite", BENCHMARK).frame.empty
 
 
 def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:

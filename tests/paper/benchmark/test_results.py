@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from genlabel.data.datasets import load_openml
-from genlabel.evaluation.records import load_records, read_records
+from genlabel.evaluation.records import load_records
 from genlabel.evaluation.runner import FitRunner
 from genlabel_paper.benchmark import (
     BaselineClassifier,
@@ -59,7 +59,7 @@ def test_the_records_were_made_with_the_settings_of_today() -> None:
 
 def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
     """README's table, and the other figures of the start pages: tests/test_figures.py."""
-    records = read_records(RECORDS, BENCHMARK)
+    records = load_records(RECORDS, BENCHMARK).frame
     assert complete_datasets(records)[1] == []
     text = (ROOT / "docs" / "stacked-density.md").read_text()
     for other in ("vanilla", "mixup", *BASELINE_NAMES, "boosting", "stacked density"):
@@ -70,7 +70,7 @@ def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
 
 @pytest.mark.parametrize("other", ["tabm", "realmlp", "tabm-log-loss", "realmlp-log-loss"])
 def test_the_page_says_how_often_it_is_lower_than_that_of_networks_for_tables(other: str) -> None:
-    records = read_records(RECORDS.with_name("benchmark-networks.json"), BENCHMARK)
+    records = load_records(RECORDS.with_name("benchmark-networks.json"), BENCHMARK).frame
     assert len(records) == 2 * 5 * records["dataset"].nunique()
     found = wins(records, "default", other, "log_loss")
     accuracy, loss = (dataset_means(records, score)[other].mean() for score in ("accuracy", "log_loss"))
@@ -80,23 +80,23 @@ def test_the_page_says_how_often_it_is_lower_than_that_of_networks_for_tables(ot
 
 
 def test_the_default_is_the_same_in_both_studies() -> None:
-    both = [read_records(RECORDS.with_name(f"benchmark{name}.json"), BENCHMARK) for name in ("", "-networks")]
+    both = [load_records(RECORDS.with_name(f"benchmark{name}.json"), BENCHMARK).frame for name in ("", "-networks")]
     first, second = (frame[frame["method"] == "default"].set_index(["dataset", "split"])["log_loss"] for frame in both)
     assert first.sort_index().equals(second.sort_index())
 
 
 def test_the_default_has_no_accident() -> None:
-    assert count_worse_than_prior(read_records(RECORDS, BENCHMARK))["default"] == 0
+    assert count_worse_than_prior(load_records(RECORDS, BENCHMARK).frame)["default"] == 0
 
 
 def test_the_default_has_the_lowest_mean_log_loss_and_the_highest_accuracy() -> None:
-    records = read_records(RECORDS, BENCHMARK)
+    records = load_records(RECORDS, BENCHMARK).frame
     assert dataset_means(records, "log_loss").mean().idxmin() == "default"
     assert dataset_means(records, "accuracy").mean().idxmax() == "default"
 
 
 def test_the_page_prints_the_means_of_the_records() -> None:
-    records = read_records(RECORDS, BENCHMARK)
+    records = load_records(RECORDS, BENCHMARK).frame
     means = {metric: dataset_means(records, metric).mean() for metric in ("accuracy", "log_loss")}
     accidents = count_worse_than_prior(records)
     text = (ROOT / "docs" / "stacked-density.md").read_text()
@@ -109,7 +109,7 @@ def test_the_page_prints_the_means_of_the_records() -> None:
 
 def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() -> None:
     """Seconds of whole fits on a CPU, search and stacked density included, in the same run."""
-    records = read_records(RECORDS, BENCHMARK)
+    records = load_records(RECORDS, BENCHMARK).frame
     assert set(records["device"]) == {"cpu"}
     seconds = dataset_means(records, "seconds")
     text = " ".join((ROOT / "docs" / "stacked-density.md").read_text().split())
@@ -123,9 +123,9 @@ def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() 
 
 def test_the_default_is_as_good_as_the_full_search_was() -> None:
     """On the first split, whose records both studies have; the mean difference lies within two standard errors."""
-    old = read_records(RECORDS.with_name("benchmark-full.json"), BENCHMARK)
+    old = load_records(RECORDS.with_name("benchmark-full.json"), BENCHMARK).frame
     before = old[(old["method"] == "default") & (old["split"] == 0)].set_index("dataset")["log_loss"]
-    new = read_records(RECORDS, BENCHMARK)
+    new = load_records(RECORDS, BENCHMARK).frame
     gap = new[(new["method"] == "default") & (new["split"] == 0)].set_index("dataset")["log_loss"] - before
     assert len(gap) == 156
     assert gap.mean() <= 2 * gap.std() / len(gap) ** 0.5

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from genlabel.data.folds import grouped_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
-from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_difference
+from genlabel.evaluation.prediction_counts import Z_95
 from genlabel.metrics import MIN_PROBABILITY
 
 MAX_FOLDS = 6
@@ -22,22 +22,51 @@ MAX_LAG = 0.1
 Values = NDArray[np.float64]
 
 
-class DensityCheck(NamedTuple):
-    """Held-out log-loss of the stacked density, of logistic regression and of the class priors; all in nats.
+class MeanDifference(NamedTuple):
+    """Mean difference over the same rows, with its 95 % interval."""
 
-    It is the `density_check` of a :class:`Diagnosis`.
+    mean: float
+    low: float
+    high: float
+
+
+def mean_difference(
+    first: NDArray[np.float64], second: NDArray[np.float64], fold: NDArray[np.intp] | None = None
+) -> MeanDifference:
+    """Return the mean of `first - second`, losses (n,) of the same held-out rows, with its 95 % interval.
+
+    Without `fold` the rows are taken as independent and the models as fixed. With `fold` (n,), the interval is that of
+    the training methods: the variance of the mean over K folds is s^2 (1/K + 1/(K - 1)), because their training rows
+    overlap (Nadeau and Bengio, 2003), where s^2 is the variance of the fold means: the observed one, or the one that
+    follows from the rows, whichever is larger.
+
+    >>> gain = mean_difference(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), np.array([0, 0, 1, 1]))
+    >>> gain.mean, gain.low < 0.0 < gain.high
+    (1.0, True)
     """
+    difference = first - second
+    mean, square = float(difference.mean()), float("inf")
+    if fold is None and len(difference) > 1:
+        square = float(difference.var(ddof=1)) / len(difference)
+    elif fold is not None and len(np.unique(fold)) > 1:
+        means = np.array([difference[fold == one].mean() for one in np.unique(fold)])
+        count = len(means)
+        spread = max(float(means.var(ddof=1)), float(difference.var(ddof=1)) * count / len(difference))
+        square = spread * (1.0 / count + 1.0 / (count - 1))
+    half = Z_95 * float(np.sqrt(square))
+    return MeanDifference(mean, mean - half, mean + half)
+
+
+class DensityCheck(NamedTuple):
+    """Held-out log-loss of the stacked density, of logistic regression and of the class priors, in nats."""
 
     trusted: bool
     reasons: list[str]
     rows: int
     """Number of rows that were held out, once each."""
     density: float
-    """Log-loss of the stacked density."""
     logistic: float
-    """Log-loss of logistic regression."""
     prior: float
-    """Log-loss of the class priors."""
     over_prior: MeanDifference
     """Gain of the stacked density over the class priors."""
     over_logistic: MeanDifference
@@ -50,23 +79,9 @@ def check_density(
     """Measure a fitted stacked density by its own held-out rows.
 
     It is trusted if it beats the class priors beyond the noise and is not clearly further behind logistic regression
-    than `MAX_LAG` allows.
+    than `MAX_LAG` allows. It is fitted to the standardized `points` (n, d) with class indices `index` (n,); groups (n,)
+    are held out as a whole.
 
-    Parameters
-    ----------
-    density : StackedDensity
-        Fitted to `points` and `index`.
-    points : array (n, d)
-        Standardized features.
-    index : array (n,)
-        Class indices.
-    seed : int
-        Seed of the folds of logistic regression.
-    groups : array (n,), optional
-        Group indices; a group is held out as a whole.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> index = np.repeat([0, 1], 40)
     >>> points = rng.normal(size=(80, 2)) + 3 * index[:, None]
@@ -86,23 +101,20 @@ def check_density(
     logistic, prior = logistic[rows], prior[rows]
     over_prior, over_logistic = mean_difference(prior, own), mean_difference(logistic, own)
     means = float(own.mean()), float(logistic.mean()), float(prior.mean())
+    own_loss, logistic_loss, prior_loss = (f"{loss:.3f}" for loss in means)
     beats_prior = over_prior.low > 0.0
     keeps_up = over_logistic.high >= -MAX_LAG * max(0.0, means[2] - means[1])
     reasons = []
     if beats_prior and keeps_up:
         reasons.append(
-            f"the stacked density knows the classes: held-out log-loss {means[0]:.3f}, class priors {means[2]:.3f}"
+            f"the stacked density knows the classes: held-out log-loss {own_loss}, class priors {prior_loss}"
         )
     if not beats_prior:
-        reasons.append(
-            f"the stacked density does not beat the class priors beyond the noise: held-out log-loss {means[0]:.3f} "
-            f"against {means[2]:.3f}"
-        )
+        text = "the stacked density does not beat the class priors beyond the noise"
+        reasons.append(f"{text}: held-out log-loss {own_loss} against {prior_loss}")
     if not keeps_up:
-        reasons.append(
-            f"logistic regression is clearly better than the stacked density: held-out log-loss {means[1]:.3f} "
-            f"against {means[0]:.3f}"
-        )
+        text = "logistic regression is clearly better than the stacked density"
+        reasons.append(f"{text}: held-out log-loss {logistic_loss} against {own_loss}")
     return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *means, over_prior, over_logistic)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import pandas as pd
@@ -12,33 +13,187 @@ from numpy.typing import NDArray
 from genlabel._arrays import Standardization
 from genlabel._progress import track_fit
 from genlabel._runtime import one_thread
-from genlabel._validation import check_count, check_interval, check_positive, deduplicate_warnings
+from genlabel._validation import check_choice, check_count, check_interval, check_positive, deduplicate_warnings
 from genlabel.data.folds import make_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.estimators import GenLabelClassifier
-from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
-from genlabel.evaluation.diagnosis.density_check import check_density
+from genlabel.evaluation.diagnosis.density_check import DensityCheck, MeanDifference, check_density
 from genlabel.evaluation.diagnosis.mixed_samples import (
+    AVERAGED,
+    MAX_ATYPICAL,
     MAX_PAIRS,
     MixedSampleStats,
-    evaluate_mixed_samples,
-    lambda_table,
-    pair_table,
-    permuted_intrusion,
+    measure_mixed_samples,
 )
 from genlabel.evaluation.diagnosis.paired_experiment import (
+    MIXING_ARMS,
     DecisionRegions,
+    PairedExperiment,
     decision_regions,
     run_paired_experiment,
     train_arms,
 )
-from genlabel.evaluation.diagnosis.result import Diagnosis
-from genlabel.evaluation.diagnosis.verdict import decide_verdict, untrusted_verdict
+from genlabel.evaluation.prediction_counts import Z_95, PredictionCounts
 from genlabel.labeling import GenLabel
 from genlabel.model_selection.splits import LabeledData
 
-Values = NDArray[np.float64]
+NEGLIGIBLE_GAIN = 0.002
+"""Difference of log-losses, in nats, that counts as none."""
+SENTENCES = {
+    "GenLabel": "Mixing helps here, with the labels of the stacked density.",
+    "mixup": "Mixing helps here, with mixup's own labels.",
+    "vanilla": "Mixing hurts here: use plain training.",
+    "no difference": "Mixing makes no difference here beyond the noise.",
+    "not mixup": "Mixup's labels hurt here; those of the stacked density neither hurt nor help beyond the noise.",
+    "not tried": "There are too few rows to hold any out, so mixing was not tried.",
+    "not trusted": "The stacked density cannot be trusted here, so mixing was not tried.",
+}
+"""The verdicts, word and sentence."""
+MAX_PRINTED = 3
+"""Rows of a table that are printed."""
+MIN_SHARE = 0.1
+"""Weight of either parent in a mixed sample that is printed; with less it is almost the other parent."""
+
+
+class DiagnosisVerdict(NamedTuple):
+    """Verdict of a diagnosis."""
+
+    word: str
+    """Key of `SENTENCES`."""
+    sentence: str
+    reasons: list[str]
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Diagnosis:
+    """Result of :func:`genlabel.diagnose`: print it, or get tables (`to_frame`) and plain values (`to_dict`)."""
+
+    verdict: DiagnosisVerdict
+    """Word, sentence and reasons."""
+    density_check: DensityCheck
+    """Check of the stacked density on held-out rows."""
+    n: int
+    """Number of rows."""
+    d: int
+    """Number of features."""
+    classes: NDArray[Any]
+    """(k,)"""
+    settings: dict[str, Any]
+    notes: list[str]
+    """Sentences about rows and pairs that were left out."""
+    mixed: MixedSampleStats | None = None
+    """Measurements of mixed samples; None where the stacked density is not trusted, like the next two."""
+    experiment: PairedExperiment | None = None
+    """The paired experiment."""
+    regions: DecisionRegions | None = None
+    """Decision regions, where there are two features."""
+
+    @property
+    def signals(self) -> dict[str, float]:
+        """Numbers that a rule may rest on, by name; NaN for what was not measured."""
+        nan, check, mixed, experiment = float("nan"), self.density_check, self.mixed, self.experiment
+        signals = {
+            "stacked density over class priors": check.over_prior.mean,
+            "stacked density over logistic regression": check.over_logistic.mean,
+            **(mixed.means if mixed is not None else dict.fromkeys(AVERAGED, nan)),
+            "permuted intrusion": mixed.chance if mixed is not None else nan,
+        }
+        for name in ("mixup over vanilla", "GenLabel over vanilla", "GenLabel over mixup"):
+            gain = experiment.gains[name] if experiment is not None else MeanDifference(nan, nan, nan)
+            half = gain.high - gain.mean
+            signals |= {name: gain.mean, f"{name}, in standard errors": 0.0 if half == 0.0 else Z_95 * gain.mean / half}
+        for name in MIXING_ARMS:
+            signals[f"affinity, {name}"] = experiment.affinity[name] if experiment is not None else nan
+            log_diversity = float(np.log(experiment.diversity[name])) if experiment is not None else nan
+            signals[f"log diversity, {name}"] = log_diversity
+        return signals
+
+    @property
+    def prediction_counts(self) -> dict[str, PredictionCounts]:
+        """Counts of the held-out predictions of each arm of the paired experiment, with the names of the classes."""
+        names = tuple(str(name) for name in self.classes)
+        counts = {} if self.experiment is None else self.experiment.counts
+        return {arm: replace(count, classes=names) for arm, count in counts.items()}
+
+    def to_frame(self, what: str = "mixed_samples", n: int | None = 20) -> pd.DataFrame:
+        """Return a table.
+
+        Parameters
+        ----------
+        what : "mixed_samples", "pairs", "lambda" or "experiment"
+            The mixed samples whose two labels differ most, with their parents (rows of your table), lambda (the weight
+            of the first) and both labels; the pairs of classes, the clearest intrusion first (by the lower end of its
+            interval); the distance of the labels by pair and lambda; the three arms of the paired experiment.
+        n : int or None
+            Number of rows; None returns all of them.
+        """
+        check_choice("what", what, ("mixed_samples", "pairs", "lambda", "experiment"))
+        if what == "experiment" and self.experiment is not None:
+            return self.experiment.to_frame()
+        if what == "experiment" or self.mixed is None:
+            raise ValueError(f"there is no table {what!r}: it was not measured; see diagnosis.verdict")
+        if what == "mixed_samples":
+            frame = self.mixed.to_frame(self.classes)
+        elif what == "pairs":
+            order = ["low", "intrusion", "total_variation"]
+            frame = self.mixed.pairs.sort_values(order, ascending=False, ignore_index=True)
+        else:
+            frame = self.mixed.lambdas
+        return frame if n is None else frame.head(check_count("n", n))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all results as plain values for JSON; NaN and infinity are None."""
+        check = self.density_check._asdict()
+        check |= {name: check[name]._asdict() for name in ("over_prior", "over_logistic")}
+        values: dict[str, Any] = {
+            "verdict": self.verdict._asdict(),
+            "table": {"rows": self.n, "features": self.d, "classes": self.classes.tolist()},
+            "settings": self.settings,
+            "notes": self.notes,
+            "density_check": check,
+            "signals": self.signals,
+        }
+        if self.mixed is not None:
+            values["overall"] = {**self.mixed.means, "permuted": self.mixed.permuted}
+            values["pairs"] = self.to_frame("pairs", None).to_dict("records")
+            values["lambda"] = self.mixed.lambdas.to_dict("records")
+            values["mixed_samples"] = self.to_frame("mixed_samples").to_dict("records")
+        if self.experiment is not None:
+            counts = {name: count.to_dict() for name, count in self.prediction_counts.items()}
+            gains = {name: gain._asdict() for name, gain in self.experiment.gains.items()}
+            values["experiment"] = self.experiment._asdict() | {"counts": counts, "gains": gains}
+        return _plain(values)
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis: {self.verdict.word}; {self.n} rows, {self.d} features, {len(self.classes)} classes>"
+
+    def __str__(self) -> str:
+        check, number = self.density_check, "{:.3f}".format
+        losses = {"stacked density": check.density, "logistic regression": check.logistic, "class priors": check.prior}
+        parts = [
+            f"Diagnosis of {self.n} rows, {self.d} features, {len(self.classes)} classes\n\n{self.verdict.sentence}",
+            "\n".join(f"- {reason}" for reason in self.verdict.reasons),
+            f"Held-out log-loss (nats, {check.rows} rows)\n"
+            + "\n".join(f"  {name:20} {value:.3f}" for name, value in losses.items()),
+        ]
+        if self.mixed is not None:
+            columns = ["class_1", "class_2", "intrusion", "low", "high", "permuted", "atypical", "total_variation"]
+            table = self.to_frame("pairs", MAX_PRINTED)[columns].to_string(index=False, float_format=number)
+            parts.append(f"Pairs of classes whose mixed samples land among another class most often\n{table}")
+            columns = ["row_1", "row_2", "class_1", "class_2", "lam", "mixup_label", "density_label", "total_variation"]
+            frame = self.to_frame("mixed_samples", None)
+            shown = frame[frame["lam"].between(MIN_SHARE, 1.0 - MIN_SHARE)].head(MAX_PRINTED)[columns]
+            heading = "Mixed samples, with a tenth of either parent at least, whose labels differ most"
+            parts.append(f"{heading}\n{shown.to_string(index=False, float_format=number)}")
+        if self.experiment is not None:
+            rows, folds = self.experiment.rows, self.experiment.folds
+            heading = f"Paired experiment: networks alone, {rows} rows held out in {folds} folds"
+            table = self.experiment.to_frame().rename_axis(None).to_string(float_format=number, na_rep="")
+            parts.append(f"{heading}\n{table}")
+        parts += ["\n".join(f"note: {note}" for note in self.notes)] if self.notes else []
+        return "\n\n".join(parts)
 
 
 def diagnose(
@@ -109,84 +264,116 @@ def diagnose(
     }
     with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as progress:
         data, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
-        n, notes = len(data.y), _size_notes(data, max_rows)
-        data = _subsample(data, max_rows, random_state)
-        points, index = Standardization.fit(data.X)(data.X), data.y.astype(np.intp)
+        n, names = len(data.y), data.classes
+        data, notes = _limit_size(data, max_rows, random_state)
+        scaler, index = Standardization.fit(data.X), data.y.astype(np.intp)
+        points = scaler(data.X)
         in_plane = data.X.shape[1] == points.shape[1] == 2  # two features, neither of them constant
         stages = {"stacked density": 1.0, "mixed samples": 1.0, "paired experiment": 8.0}
         progress.plan(stages | ({"decision regions": 2.5} if in_plane else {}))
         with progress.stage("stacked density"):
-            density = _fit_density(data, points, index, random_state)
+            folds = make_folds(  # its default ones, but with groups held out as a whole and classes called by name
+                StackedDensity().cv, index, random_state, classes=names, groups=data.groups
+            )
+            density = StackedDensity(cv=folds, random_state=random_state).fit(points, index)
             check = check_density(density, points, index, random_state, data.groups)
-        about = (check, n, data.X.shape[1], data.classes, settings, notes)
+        about = (check, n, data.X.shape[1], names, settings, notes)
         if not check.trusted:
-            return Diagnosis(untrusted_verdict(check.reasons), *about)
+            return Diagnosis(DiagnosisVerdict("not trusted", SENTENCES["not trusted"], check.reasons), *about)
         with progress.stage("mixed samples"):
-            mixed = _measure_mixed_samples(data, density, points, index, n_mixed, alpha, random_state)
+            mixed = measure_mixed_samples(data, density, points, n_mixed, alpha, random_state)
         arm_settings = (alpha, clean_fraction, random_state)
         with progress.stage("paired experiment"):
             experiment = run_paired_experiment(
-                data.X, index, cv, *arm_settings, data.groups, data.classes, lambda done: progress.update(done, 1.0)
+                data.X, index, cv, *arm_settings, data.groups, names, lambda done: progress.update(done, 1.0)
             )
         regions = None
         if in_plane and experiment is not None:
             with progress.stage("decision regions"):
-                arms = train_arms(data.X, data.classes[index], *arm_settings, data.groups)
-                regions = _decision_regions(data.X, arms, density)
+                labeler, arms = (
+                    GenLabel.from_fitted(density),
+                    train_arms(data.X, names[index], *arm_settings, data.groups),
+                )
+                models: dict[str, Callable[[Any], Any]] = {arm: arms[arm].predict_log_proba for arm in arms}
+                models["stacked density"] = lambda X: labeler.log_posterior(scaler(X))
+                regions = decision_regions(data.X, models)
         return Diagnosis(decide_verdict(check, mixed, experiment), *about, mixed, experiment, regions)
 
 
-def _size_notes(data: LabeledData, max_rows: int) -> list[str]:
-    """Return sentences about rows and pairs of classes that are left out of a large table."""
-    k = len(data.classes)
-    pairs = k * (k + 1) // 2
-    notes = [f"{len(data.y)} rows; a stratified sample of about {max_rows} was used"] if len(data.y) > max_rows else []
-    if pairs > MAX_PAIRS:
+def _limit_size(data: LabeledData, max_rows: int, seed: int) -> tuple[LabeledData, list[str]]:
+    """Return a stratified sample of a large table, with a row of each class at least, and notes on what is left out."""
+    n, k, notes = len(data.y), len(data.classes), []
+    if n > max_rows:
+        notes.append(f"{n} rows; a stratified sample of about {max_rows} was used")
+        index = data.y.astype(np.intp)
+        chosen = np.flatnonzero(round_robin_folds(index, -(-n // max_rows), seed) == 0)
+        data = data.take(np.flatnonzero(training_rows(chosen, index)))
+    if (pairs := k * (k + 1) // 2) > MAX_PAIRS:
         notes.append(f"{pairs} pairs of classes; the {MAX_PAIRS} that mixup draws most often were used")
-    return notes
+    return data, notes
 
 
-def _subsample(data: LabeledData, max_rows: int, seed: int) -> LabeledData:
-    """Return a stratified subsample of a large table, with a row of each class at least."""
-    parts = -(-len(data.y) // max_rows)
-    if parts == 1:
-        return data
-    index = data.y.astype(np.intp)
-    chosen = np.flatnonzero(round_robin_folds(index, parts, seed) == 0)
-    return data.take(np.flatnonzero(training_rows(chosen, index)))
+def decide_verdict(
+    check: DensityCheck, mixed: MixedSampleStats, experiment: PairedExperiment | None
+) -> DiagnosisVerdict:
+    """Return the verdict where the stacked density is trusted: what the paired experiment shows beyond its noise.
+
+    Intrusion, typicality and labels are reasons, not votes.
+    """
+    mean, worst = mixed.means, mixed.pairs.iloc[int(mixed.pairs["low"].argmax())]
+    intrusion = (
+        f"{100 * mean['intrusion']:.1f} % of mixup's mixed samples land among another class "
+        f"({100 * mixed.chance:.1f} % with permuted labels)"
+    )
+    if worst["intrusion"] > 0:
+        low, high = 100 * worst["low"], 100 * worst["high"]
+        pair = f"{worst['class_1']} with {worst['class_2']}"
+        intrusion += f", most clearly {pair}: {100 * worst['intrusion']:.0f} % ({low:.0f} to {high:.0f} %)"
+    reasons = [
+        *check.reasons,
+        intrusion,
+        f"{100 * mean['atypical']:.0f} % of the mixed samples are unlike any training row "
+        f"(typicality of {MAX_ATYPICAL} or less)",
+        f"mixup's labels and the stacked density's differ by {mean['total_variation']:.2f} (0 same, 1 disjoint)",
+    ]
+    if experiment is None:
+        return DiagnosisVerdict("not tried", SENTENCES["not tried"], reasons)
+    gains = []
+    for name, gain in experiment.gains.items():
+        result = "better" if _is_better(gain) else "worse" if _is_worse(gain) else "the same within the noise"
+        interval = f"interval {-gain.high:+.3f} to {-gain.low:+.3f}"
+        gains.append(f"{name}: {result} (log-loss {-gain.mean:+.3f}, {interval})")
+    word = choose_verdict(*experiment.gains.values())
+    return DiagnosisVerdict(word, SENTENCES[word], [*gains, *reasons])
 
 
-def _fit_density(data: LabeledData, points: Values, index: NDArray[np.intp], seed: int) -> StackedDensity:
-    """Fit the stacked density on its default folds, but with groups held out as a whole and classes called by name."""
-    folds = make_folds(StackedDensity().cv, index, seed, classes=data.classes, groups=data.groups)
-    return StackedDensity(cv=folds, random_state=seed).fit(points, index)
+def choose_verdict(mixup: MeanDifference, genlabel: MeanDifference, over_mixup: MeanDifference) -> str:
+    """Return the word of the verdict from the gains of mixup and GenLabel over vanilla, and GenLabel over mixup."""
+    if _is_better(genlabel) and not _is_worse(over_mixup):
+        return "GenLabel"
+    if _is_better(mixup):
+        return "mixup"
+    if _is_worse(genlabel):
+        return "vanilla"
+    return "not mixup" if _is_worse(mixup) else "no difference"
 
 
-def _measure_mixed_samples(
-    data: LabeledData,
-    density: StackedDensity,
-    points: Values,
-    index: NDArray[np.intp],
-    count: int,
-    alpha: float,
-    seed: int,
-) -> MixedSampleStats:
-    """Measure mixed samples, and their intrusion with permuted labels; tables have the names of the classes."""
-    typicality = Typicality(random_state=seed).fit(points, index)
-    samples = evaluate_mixed_samples(density, typicality, points, index, count, alpha, seed)
-    by_pair, permuted = permuted_intrusion(points, index, count, alpha, seed)
-
-    def with_names(frame: pd.DataFrame) -> pd.DataFrame:
-        named = frame.assign(first=data.classes[frame["first"]], second=data.classes[frame["second"]])
-        return named.rename(columns={"first": "class_1", "second": "class_2"})
-
-    pairs, lambdas = with_names(pair_table(samples, index, by_pair)), with_names(lambda_table(samples, index))
-    return MixedSampleStats(pairs, lambdas, tuple(permuted), samples, data.rows, index, data.X)
+def _is_better(gain: MeanDifference) -> bool:
+    return gain.low > 0.0 and gain.mean > NEGLIGIBLE_GAIN
 
 
-def _decision_regions(X: Values, arms: dict[str, Any], density: StackedDensity) -> DecisionRegions:
-    """Return the decision regions of the three networks, trained on all rows, and of the stacked density."""
-    scaler, labeler = Standardization.fit(X), GenLabel.from_fitted(density)
-    models: dict[str, Callable[[Values], Any]] = {name: arm.predict_log_proba for name, arm in arms.items()}
-    models["stacked density"] = lambda points: labeler.log_posterior(scaler(points))
-    return decision_regions(X, models)
+def _is_worse(gain: MeanDifference) -> bool:
+    return gain.high < 0.0 and gain.mean < -NEGLIGIBLE_GAIN
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON knows it, those of numpy, tuples and dicts too."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if isinstance(value, bool | int | str) or value is None else str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,11 @@ from scipy.stats import beta
 from genlabel._arrays import as_rng
 from genlabel.densities import StackedDensity
 from genlabel.estimators.typicality import Typicality
-from genlabel.evaluation.diagnosis.intervals import effective_size, wilson_interval
+from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import MixParams, intrudes
 from genlabel.mixing.base import blend
+from genlabel.model_selection.splits import LabeledData
 
 MIN_PER_PAIR, MAX_PAIRS = 20, 200
 """Mixed samples of a pair of classes, and pairs of classes: the ones that mixup draws most often."""
@@ -23,6 +24,10 @@ PERMUTATIONS = 5
 MAX_ATYPICAL = 0.05
 """Typicality up to which a mixed sample counts as atypical: at most one training row in twenty is as odd."""
 LAMBDA_BINS = 5
+AVERAGED = ("intrusion", "typicality", "atypical", "total_variation")
+"""Columns of the table of pairs that are averaged over the pairs of classes."""
+MAX_LABEL_CLASSES = 3
+"""Classes of a label that are written."""
 
 Rows = NDArray[np.intp]
 Values = NDArray[np.float64]
@@ -72,10 +77,7 @@ class MixedSamples(NamedTuple):
 
 
 class MixedSampleStats(NamedTuple):
-    """Measurements of the mixed samples of a table.
-
-    It is the `mixed` of a :class:`Diagnosis`.
-    """
+    """Measurements of the mixed samples of a table; the `mixed` of a :class:`Diagnosis`."""
 
     pairs: pd.DataFrame
     """One row for each pair of classes, see :func:`pair_table`, with the names of the classes."""
@@ -97,25 +99,61 @@ class MixedSampleStats(NamedTuple):
         """Mean share of mixed samples that intrude where labels are permuted."""
         return float(np.mean(self.permuted))
 
+    @property
+    def means(self) -> dict[str, float]:
+        """Means over the pairs of classes, each weighted by how often mixup draws it."""
+        return {name: float(np.average(self.pairs[name], weights=self.pairs["weight"])) for name in AVERAGED}
+
+    def to_frame(self, classes: NDArray[Any]) -> pd.DataFrame:
+        """Return the mixed samples with their parents and labels, those first whose two labels differ most."""
+
+        def text(label: Values) -> str:
+            top = np.argsort(-label, kind="stable")[:MAX_LABEL_CLASSES]
+            return ", ".join(f"{classes[c]} {label[c]:.2f}" for c in top if label[c] >= 0.005)
+
+        samples, (first, second, lam) = self.samples, self.samples.pairs
+        order = np.argsort(-samples.total_variation, kind="stable")
+        names = classes[self.class_index]
+        return pd.DataFrame(
+            {
+                "row_1": self.rows[first[order]],
+                "row_2": self.rows[second[order]],
+                "class_1": names[first[order]],
+                "class_2": names[second[order]],
+                "lam": lam[order],
+                "mixup_label": [text(label) for label in samples.linear_labels[order]],
+                "density_label": [text(label) for label in samples.density_labels[order]],
+                "total_variation": samples.total_variation[order],
+                "intrudes": samples.intrudes[order],
+                "typicality": samples.typicality[order],
+            }
+        )
+
+
+def measure_mixed_samples(
+    data: LabeledData, density: StackedDensity, points: Values, count: int, alpha: float, seed: int
+) -> MixedSampleStats:
+    """Measure about `count` mixed samples of a table, and their intrusion with permuted labels.
+
+    The density is fitted to `points` (n, d), the standardized features; mixing weights are lam ~ Beta(alpha, alpha).
+    """
+    index = data.y.astype(np.intp)
+    typicality = Typicality(random_state=seed).fit(points, index)
+    samples = evaluate_mixed_samples(density, typicality, points, index, count, alpha, seed)
+    by_pair, permuted = permuted_intrusion(points, index, count, alpha, seed)
+    pairs, lambdas = (
+        table.assign(first=data.classes[table["first"]], second=data.classes[table["second"]]).rename(
+            columns={"first": "class_1", "second": "class_2"}
+        )
+        for table in (pair_table(samples, index, by_pair), lambda_table(samples, index))
+    )
+    return MixedSampleStats(pairs, lambdas, tuple(permuted), samples, data.rows, index, data.X)
+
 
 def evaluate_mixed_samples(
     density: StackedDensity, typicality: Typicality, points: Values, index: Rows, count: int, alpha: float, seed: int
 ) -> MixedSamples:
-    """Draw about `count` mixed samples, as many of each pair of classes, and measure them.
-
-    Parameters
-    ----------
-    density, typicality : StackedDensity, Typicality
-        Fitted to `points` and `index`.
-    points : array (n, d)
-        Standardized features.
-    index : array (n,)
-        Class indices.
-    count : int
-    alpha : float
-        Parameter of the mixing weights lam ~ Beta(alpha, alpha).
-    seed : int
-    """
+    """Draw about `count` mixed samples, as many of each pair of classes, and measure them."""
     pairs = _draw_pairs(index, count, alpha, as_rng(seed))
     params, batch, m = pairs.mix_params, pairs.batch_rows, len(pairs.lam)
     mixed, classes = blend(points[batch], params), index[batch]
@@ -193,6 +231,20 @@ def lambda_table(samples: MixedSamples, index: Rows) -> pd.DataFrame:
     )
     grouped = frame.groupby(["first", "second", "lam_low", "lam_high"])["total_variation"]
     return grouped.agg(["size", "mean"]).rename(columns={"size": "n_mixed", "mean": "total_variation"}).reset_index()
+
+
+def effective_size(count: int, first: int, second: int, same: bool) -> float:
+    """Return a lower bound of how many independent cases `count` mixed samples of `first` and `second` rows are worth.
+
+    The share among all pairs of rows is a mean over arrangements of min(first, second) disjoint pairs (first / 2 within
+    one class), so its variance is at most that of as many independent pairs (Hoeffding 1963, section 5); the `count`
+    samples that were drawn add theirs.
+
+    >>> round(effective_size(100, 50, 100, same=False), 1)
+    33.3
+    """
+    disjoint = first // 2 if same else min(first, second)
+    return 1.0 / (1.0 / count + 1.0 / disjoint)
 
 
 def _class_pairs(index: Rows) -> list[tuple[int, int, float]]:

@@ -8,6 +8,7 @@ from operator import add
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from genlabel._arrays import as_rng
@@ -15,7 +16,7 @@ from genlabel._progress import LambdaCallback, ProgressEvent, use_callback
 from genlabel._validation import suppress_own_warnings
 from genlabel.data.folds import make_folds
 from genlabel.estimators import GenLabelClassifier
-from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_difference
+from genlabel.evaluation.diagnosis.density_check import MeanDifference, mean_difference
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.labeling import GenLabel
 from genlabel.metrics import MIN_PROBABILITY
@@ -29,6 +30,7 @@ ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "GenLabel": lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 1.0,
 }
 """The three arms, as subsets of one search: each chooses among the same learning rates, weight decays and epochs."""
+MIXING_ARMS = ("mixup", "GenLabel")
 LEARNING_RATES, WEIGHT_DECAYS = (0.03, 0.01), (1e-3, 1e-2)
 MIN_MIXED = 400
 """Mixed samples of held-out rows and of training rows in each fold."""
@@ -40,15 +42,12 @@ Values = NDArray[np.float64]
 
 
 class PairedExperiment(NamedTuple):
-    """Results of the three arms on rows that were held out, once each; log-losses are in nats.
-
-    It is the `experiment` of a :class:`Diagnosis`.
-    """
+    """Results of the three arms on rows that were held out, once each; the `experiment` of a :class:`Diagnosis`."""
 
     rows: int
     folds: int
     log_loss: dict[str, float]
-    """Log-loss by arm."""
+    """Log-loss by arm, in nats."""
     accuracy: dict[str, float]
     """Accuracy by arm, 0 to 1."""
     gains: dict[str, MeanDifference]
@@ -63,6 +62,20 @@ class PairedExperiment(NamedTuple):
     """These cross-entropies, in nats: "vanilla" on rows, "mixup" and "GenLabel" on mixed samples."""
     counts: dict[str, PredictionCounts]
     """Counts of the predictions of each arm on the held-out rows; classes are indices here."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each arm: its losses, its gain over vanilla with the interval, affinity and diversity."""
+        gains = {arm: self.gains[f"{arm} over vanilla"] for arm in ARMS if arm != "vanilla"}
+        columns = {
+            "log_loss": self.log_loss,
+            "accuracy": self.accuracy,
+            "gain": {arm: gain.mean for arm, gain in gains.items()},
+            "gain_low": {arm: gain.low for arm, gain in gains.items()},
+            "gain_high": {arm: gain.high for arm, gain in gains.items()},
+            "affinity": self.affinity,
+            "diversity": self.diversity,
+        }
+        return pd.DataFrame(columns, index=list(ARMS)).rename_axis("arm")
 
 
 class DecisionRegions(NamedTuple):
@@ -81,19 +94,9 @@ def train_arms(
 ) -> dict[str, Any]:
     """Return the three arms, fitted to the same rows by one search: networks alone, not pooled with the density.
 
-    Parameters
-    ----------
-    X, y : arrays (n, d), (n,)
-    alpha : float
-        Parameter of the mixing weights lam ~ Beta(alpha, alpha).
-    clean_fraction : float
-        Share of the points of a batch that are not mixed, below 1.
-    seed : int
-    groups : array (n,), optional
-        Group indices; a group is held out as a whole.
+    Mixing weights are lam ~ Beta(alpha, alpha); `clean_fraction`, below 1, is the share of the points of a batch that
+    are not mixed. Each of the groups (n,) is held out as a whole.
 
-    Examples
-    --------
     >>> from sklearn.datasets import load_iris
     >>> list(train_arms(*load_iris(return_X_y=True), alpha=0.3, clean_fraction=0.75, seed=0))
     ['vanilla', 'mixup', 'GenLabel']
@@ -129,11 +132,8 @@ def run_paired_experiment(
     index : array (n,)
         Class indices. The only row of a class is trained on and never held out.
     folds : int
-    alpha, clean_fraction : float
+    alpha, clean_fraction, seed, groups
         As in `train_arms`.
-    seed : int
-    groups : array (n,), optional
-        Group indices; a group is held out as a whole.
     classes : array (k,), optional
         Names of the classes, for warnings about those of few rows.
     on_progress : callable (share), optional
@@ -154,76 +154,12 @@ def run_paired_experiment(
             train_groups = None if groups is None else groups[~test]
             arms = train_arms(X[~test], index[~test], alpha, clean_fraction, seed + number, train_groups)
         results.append(_measure_fold(arms, X, index, test, alpha, as_rng([seed, number])))
-    return _combine_folds(results) if results else None
-
-
-class _FoldResult(NamedTuple):
-    """Measurements of one fold, by arm."""
-
-    loss: dict[str, Values]
-    hit: dict[str, Values]
-    mixed_accuracy: dict[str, float]
-    """Accuracy of the vanilla network on mixed samples, by the method of their labels."""
-    training_loss: dict[str, float]
-    counts: dict[str, PredictionCounts]
-
-
-def _measure_fold(
-    arms: Mapping[str, Any], X: Values, index: Rows, test: NDArray[np.bool_], alpha: float, rng: np.random.Generator
-) -> _FoldResult:
-    """Measure the arms on the held-out rows of a fold, on mixed samples of them, and on mixed training rows."""
-    log_proba = {
-        name: np.maximum(arm.predict_log_proba(X[test]), np.log(MIN_PROBABILITY)) for name, arm in arms.items()
-    }
-    truth = index[test]
-    mixed, labels = _mix_rows(X[test], truth, alpha, rng)
-    predicted = arms["vanilla"].predict_log_proba(mixed).argmax(1)
-    top = {"mixup": labels.argmax(1), "GenLabel": _density_labels(arms["GenLabel"], mixed).argmax(1)}
-    return _FoldResult(
-        {name: -value[np.arange(len(truth)), truth] for name, value in log_proba.items()},
-        {name: (value.argmax(1) == truth).astype(np.float64) for name, value in log_proba.items()},
-        {name: float((predicted == classes).mean()) for name, classes in top.items()},
-        _training_loss(arms, X[~test], index[~test], alpha, rng),
-        {name: PredictionCounts.of(value, truth, range(value.shape[1])) for name, value in log_proba.items()},
-    )
-
-
-def _mix_rows(X: Values, index: Rows, alpha: float, rng: np.random.Generator) -> tuple[Values, Values]:
-    """Return at least `MIN_MIXED` mixed samples of rows (m, d) and mixup's labels (m, k)."""
-    rows = np.tile(np.arange(len(X)), -(-MIN_MIXED // len(X)))
-    params = Mixup(alpha).draw(len(rows), rng)
-    labels = blend(np.eye(int(index.max()) + 1)[index[rows]], params)
-    return blend(X[rows], params), labels
-
-
-def _density_labels(arm: Any, points: Values) -> Values:
-    """Return the stacked density's labels of mixed samples, (m, k)."""
-    return np.exp(cast(GenLabel, arm.labeler_).log_posterior(arm.scaler_(points)))
-
-
-def _training_loss(
-    arms: Mapping[str, Any], X: Values, index: Rows, alpha: float, rng: np.random.Generator
-) -> dict[str, float]:
-    """Return the cross-entropy of each arm on points of the kind that it was trained on."""
-    mixed, labels = _mix_rows(X, index, alpha, rng)
-    data = {
-        "vanilla": (X, np.eye(labels.shape[1])[index]),
-        "mixup": (mixed, labels),
-        "GenLabel": (mixed, _density_labels(arms["GenLabel"], mixed)),
-    }
-    return {
-        name: float(-(target * np.maximum(arms[name].predict_log_proba(at), np.log(MIN_PROBABILITY))).sum(1).mean())
-        for name, (at, target) in data.items()
-    }
-
-
-def _combine_folds(results: list[_FoldResult]) -> PairedExperiment:
-    """Join the rows of all folds; average over folds what is measured on mixed samples."""
+    if not results:
+        return None
     fold = np.repeat(np.arange(len(results)), [len(result.loss["vanilla"]) for result in results])
     loss = {name: np.concatenate([result.loss[name] for result in results]) for name in ARMS}
     accuracy = {name: float(np.concatenate([result.hit[name] for result in results]).mean()) for name in ARMS}
-    mixing = ("mixup", "GenLabel")
-    mixed_accuracy = {name: float(np.mean([result.mixed_accuracy[name] for result in results])) for name in mixing}
+    mixed_accuracy = {name: float(np.mean([result.mixed_accuracy[name] for result in results])) for name in MIXING_ARMS}
     training_loss = {name: float(np.mean([result.training_loss[name] for result in results])) for name in ARMS}
     comparisons = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
     return PairedExperiment(
@@ -236,26 +172,68 @@ def _combine_folds(results: list[_FoldResult]) -> PairedExperiment:
             name: share / accuracy["vanilla"] if accuracy["vanilla"] else np.nan
             for name, share in mixed_accuracy.items()
         },
-        diversity={name: training_loss[name] / max(training_loss["vanilla"], 1e-12) for name in mixing},
+        diversity={name: training_loss[name] / max(training_loss["vanilla"], 1e-12) for name in MIXING_ARMS},
         training_loss=training_loss,
         counts={name: reduce(add, [result.counts[name] for result in results]) for name in ARMS},
     )
 
 
+class _FoldResult(NamedTuple):
+    """Measurements of one fold, by arm."""
+
+    loss: dict[str, Values]
+    hit: dict[str, Values]
+    mixed_accuracy: dict[str, float]
+    """Accuracy of the vanilla network on mixed samples, by the method of their labels."""
+    training_loss: dict[str, float]
+    """Cross-entropy of each arm on points of the kind that it was trained on."""
+    counts: dict[str, PredictionCounts]
+
+
+def _measure_fold(
+    arms: Mapping[str, Any], X: Values, index: Rows, test: NDArray[np.bool_], alpha: float, rng: np.random.Generator
+) -> _FoldResult:
+    """Measure the arms on the held-out rows of a fold, on mixed samples of them, and on mixed training rows."""
+
+    def log_proba_of(name: str, points: Values) -> Values:
+        return np.maximum(arms[name].predict_log_proba(points), np.log(MIN_PROBABILITY))
+
+    def density_labels(points: Values) -> Values:
+        return np.exp(cast(GenLabel, arms["GenLabel"].labeler_).log_posterior(arms["GenLabel"].scaler_(points)))
+
+    truth, log_proba = index[test], {name: log_proba_of(name, X[test]) for name in arms}
+    mixed, labels = _mix_rows(X[test], truth, alpha, rng)
+    predicted = arms["vanilla"].predict_log_proba(mixed).argmax(1)
+    top = {"mixup": labels.argmax(1), "GenLabel": density_labels(mixed).argmax(1)}
+    train, train_index = X[~test], index[~test]
+    mixed, labels = _mix_rows(train, train_index, alpha, rng)
+    training = {
+        "vanilla": (train, np.eye(labels.shape[1])[train_index]),
+        "mixup": (mixed, labels),
+        "GenLabel": (mixed, density_labels(mixed)),
+    }
+    return _FoldResult(
+        {name: -value[np.arange(len(truth)), truth] for name, value in log_proba.items()},
+        {name: (value.argmax(1) == truth).astype(np.float64) for name, value in log_proba.items()},
+        {name: float((predicted == classes).mean()) for name, classes in top.items()},
+        {name: float(-(target * log_proba_of(name, at)).sum(1).mean()) for name, (at, target) in training.items()},
+        {name: PredictionCounts.of(value, truth, range(value.shape[1])) for name, value in log_proba.items()},
+    )
+
+
+def _mix_rows(X: Values, index: Rows, alpha: float, rng: np.random.Generator) -> tuple[Values, Values]:
+    """Return at least `MIN_MIXED` mixed samples of rows (m, d) and mixup's labels (m, k)."""
+    rows = np.tile(np.arange(len(X)), -(-MIN_MIXED // len(X)))
+    params = Mixup(alpha).draw(len(rows), rng)
+    labels = blend(np.eye(int(index.max()) + 1)[index[rows]], params)
+    return blend(X[rows], params), labels
+
+
 def decision_regions(X: Values, models: Mapping[str, Callable[[Values], Any]]) -> DecisionRegions:
-    """Predict the class of every cell of the plane around rows of two features.
+    """Predict the class of every cell of the plane around rows (n, 2); a model maps (m, 2) to log-probabilities (m, k).
 
-    Parameters
-    ----------
-    X : array (n, 2)
-    models : dict of name -> callable
-        Takes points (m, 2), returns log-probabilities (m, k).
-
-    Examples
-    --------
     >>> halves = lambda points: np.stack([0.5 - points[:, 0], 0.0 * points[:, 0]], axis=1)
-    >>> found = decision_regions(np.array([[0.0, 0.0], [1.0, 1.0]]), {"halves": halves})
-    >>> found.regions["halves"][0, [0, -1]].tolist()
+    >>> decision_regions(np.array([[0.0, 0.0], [1.0, 1.0]]), {"halves": halves}).regions["halves"][0, [0, -1]].tolist()
     [0, 1]
     """
     edges = []

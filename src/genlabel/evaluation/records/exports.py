@@ -12,8 +12,8 @@ from typing import Any, cast
 import pandas as pd
 
 from genlabel._atomic_io import atomic_write
-from genlabel.evaluation.records.schema import RecordSchema
-from genlabel.evaluation.records.store import RecordSet, is_store, make_frame, read_store
+from genlabel.evaluation.records.schema import RecordSchema, RecordSet, make_frame
+from genlabel.evaluation.records.store import find_store_class
 
 MARK = "genlabel records"
 """First key of an export; its value is the format."""
@@ -22,23 +22,6 @@ FORMAT = 3
 _Row = dict[str, Any]
 _Index = int | list[int | None] | None
 """Index of a value for each row of a line, or one index for all rows."""
-
-
-def read_records(path: str | Path, schema: RecordSchema) -> pd.DataFrame:
-    """Return the records of a store, of an export, or of all exports in a folder, as the frame of `RecordSet`.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> from genlabel.evaluation.records.schema import COMPARISON, Fit
-    >>> from genlabel.evaluation.records import open_store
-    >>> record = {"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"accuracy": 0.96}, "seconds": 1.0,
-    ...           "versions": {}}
-    >>> with TemporaryDirectory() as folder:
-    ...     with open_store(f"{folder}/run.sqlite", COMPARISON) as store:
-    ...         store.write([record], {"iris/mixup/split=0": "fingerprint"})
-    ...     read_records(f"{folder}/run.sqlite", COMPARISON)[["id", "accuracy"]].to_dict("records")
-    [{'id': 'iris/mixup/split=0', 'accuracy': 0.96}]
-    """
-    return load_records(path, schema).frame
 
 
 def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
@@ -52,35 +35,43 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
 
     Examples
     --------
-    >>> from genlabel.evaluation.records.schema import COMPARISON
-    >>> load_records("records.jsonl", COMPARISON)
-    Traceback (most recent call last):
-    ValueError: 'records.jsonl' ends in '.jsonl'; name a store (.sqlite), an export (.json) or a folder of exports
+    >>> from tempfile import TemporaryDirectory
+    >>> from genlabel.evaluation.records import open_store
+    >>> from genlabel.evaluation.records.schema import COMPARISON, Fit
+    >>> record = {"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"accuracy": 0.96}, "seconds": 1.0,
+    ...           "versions": {}}
+    >>> with TemporaryDirectory() as folder:
+    ...     with open_store(f"{folder}/run.sqlite", COMPARISON) as store:
+    ...         store.write([record], {"iris/mixup/split=0": "fingerprint"})
+    ...     load_records(f"{folder}/run.sqlite", COMPARISON).frame[["id", "accuracy"]].to_dict("records")
+    [{'id': 'iris/mixup/split=0', 'accuracy': 0.96}]
     """
-    path = Path(path)
-    if not path.is_dir() and is_store(path):
-        return read_store(path, schema)
-    settings: dict[str, Any] = {}
-    rows: dict[str, _Row] = {}
+    path, files = Path(path), [Path(path)]
+    store_class = find_store_class(path)
     if path.is_dir():
         files = sorted(path.glob("*.json"))
         if not files:
             raise FileNotFoundError(f"there is no export (*.json) in the folder {str(path)!r}; name another")
-        sources: dict[str, Path] = {}
-        for file in files:
-            for row in _read_rows(_load_export(file, schema), schema):
-                if row["id"] in rows:
-                    both = f"{str(sources[row['id']])!r} and {str(file)!r}"
-                    raise ValueError(f"{row['id']!r} is in {both}; remove one of them, or name a file")
-                rows[row["id"]], sources[row["id"]] = row, file
-        unique = list(rows.values())
-    elif path.suffix == ".json":
-        export = _load_export(path, schema)
-        unique, settings = list(_read_rows(export, schema)), dict(export["settings"])
-    else:
+    elif store_class is None and path.suffix != ".json":
         hint = "name a store (.sqlite), an export (.json) or a folder of exports"
         raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; {hint}")
-    frame = make_frame(unique, schema)
+    elif not path.is_file():
+        hint = f"run {schema.command} first, or name another"
+        raise FileNotFoundError(f"there is no file of records {str(path)!r}; {hint}")
+    elif store_class is not None:
+        return store_class.load(path, schema)
+    rows: dict[str, _Row] = {}
+    sources: dict[str, Path] = {}
+    settings: dict[str, Any] = {}
+    for file in files:
+        export = _load_export(file, schema)
+        settings = {} if path.is_dir() else dict(export["settings"])
+        for row in _read_rows(export, schema):
+            if row["id"] in rows:
+                both = f"{str(sources[row['id']])!r} and {str(file)!r}"
+                raise ValueError(f"{row['id']!r} is in {both}; remove one of them, or name a file")
+            rows[row["id"]], sources[row["id"]] = row, file
+    frame = make_frame(rows.values(), schema)
     return RecordSet(frame, {}, settings, frame[list(schema.fields)])  # an export has neither failures nor requests
 
 
@@ -95,7 +86,7 @@ def export_records(
     Parameters
     ----------
     frame : DataFrame
-        Result of `read_records`.
+        That of a `RecordSet`.
     path : path
     schema : RecordSchema
     settings : dict, optional
@@ -104,12 +95,12 @@ def export_records(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from genlabel.evaluation.records.schema import COMPARISON
+    >>> from genlabel.evaluation.records.schema import COMPARISON, make_frame
     >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
     ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"log_loss": 2 / 3}}
     >>> with TemporaryDirectory() as folder:
     ...     export_records(make_frame([row], COMPARISON), f"{folder}/run.json", COMPARISON)
-    ...     read_records(f"{folder}/run.json", COMPARISON)["log_loss"].tolist()
+    ...     load_records(f"{folder}/run.json", COMPARISON).frame["log_loss"].tolist()
     [0.6666667]
     """
     if not frame["id"].is_unique:
@@ -134,8 +125,6 @@ def export_records(
 
 
 def _load_export(path: Path, schema: RecordSchema) -> dict[str, Any]:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no export {str(path)!r}; make it from a store, or name another")
     try:
         export = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

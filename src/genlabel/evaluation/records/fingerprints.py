@@ -7,27 +7,64 @@ import pickle  # written for its checksum, never read  # nosec B403
 from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from inspect import signature
 from math import isfinite
 from numbers import Integral, Real
 from pathlib import PurePath
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from genlabel.evaluation.records.declared_keys import DECLARED_CLASSES
-
 LENGTH = 12
 """Characters of a fingerprint."""
+DECLARED_CLASSES: dict[str, str] = {
+    # densities
+    "DiscriminantDensity": "discriminant pooling shrinkage target reg",
+    "FixedDensity": "fixed models",
+    "FlowDensity": "flow kind transforms bins hidden epochs batch_size learning_rate "
+    "validation_fraction=held_out patience jitter device -verbose random_state",
+    "ForestDensity": "forest n_estimators=trees min_samples_leaf=min_leaf max_features max_points random_state",
+    "GANDensity": "gan norm latent_dim charts shape hidden steps batch_size learning_rate penalty scale standardize "
+    "encoder restarts inversion_steps min_coverage retries device -verbose random_state",
+    "GaussianDensity": "gaussian shrinkage reg",
+    "KernelDensity": "kernel bandwidth leave_one_out covariance max_points random_state",
+    "MixtureDensity": "mixture n_components=components covariance reg max_iter random_state",
+    "PowerTransformedDensity": "power-transformed density transform",
+    "SphericalGaussian": "spherical-gaussian mean variance",
+    "StackedDensity": "stacked candidates cv method cross_fit random_state",
+    "VAEDensity": "vae latent_dim=latent hidden noise floor n_samples train_samples epochs batch_size learning_rate "
+    "validation_fraction=held_out patience jitter device -verbose random_state",
+    # mixing, labels, attacks, optimizers
+    "GenMix": "genmix density n_aug lam eps output standardize prefit random_state",
+    "ManifoldMixup": "manifold-mixup alpha depths lam_per",
+    "Mixup": "mixup alpha lam_per pairs",
+    "LinearLabel": "linear",
+    "LogisticLabel": "logistic sigma",
+    "FGSM": "fgsm eps norm bounds targeted",
+    "Adam": "adam betas eps milestones decay",
+    "SGD": "sgd momentum milestones decay",
+    # classifiers
+    "GridSearch": "grid cv scoring ensemble restore_best time_limit -verbose",
+    "HalvingSearch": "halving cv scoring ensemble time_limit -verbose",
+    "TrainingOptions": "training learning_rate weight_decay epochs batch_size optimizer standardize device",
+    "AdaMixupClassifier": "adamixup-classifier network policy_hidden intrusion_weight alternating class_weight search "
+    "training random_state",
+    "GenLabelClassifier": "genlabel-classifier network density gamma mixer clean_fraction space priors "
+    "pool_with_density class_weight search training random_state",
+    "GenerativeClassifier": "generative-classifier density priors class_weight standardize",
+    "MixupClassifier": "mixup-classifier network mixer labeler exclude_intrusion clean_fraction calibrate class_weight "
+    "search training random_state",
+    "BaselineClassifier": "baseline-classifier baseline random_state device?",
+}
+"""Names and keys in fingerprints: renaming a class, a parameter or a module edits a line here, and no record.
 
-
-@runtime_checkable
-class _Resolvable(Protocol):
-    """An estimator that can return the values behind the words among its parameters."""
-
-    def resolved_config(self) -> dict[str, Any]: ...
+Each class of ours whose settings stand in committed records has one line: its name in fingerprints, then its
+parameters. `parameter=key` gives a renamed parameter its old key. `-parameter` does not change numbers and does not
+count. `parameter?` was added after records had been made: it counts where its value is not the default, so that older
+records stay current.
+"""
 
 
 def fingerprint(**settings: Any) -> str:
@@ -51,11 +88,11 @@ def describe(value: Any) -> Any:
     """Return settings as plain dicts, lists, strings and numbers.
 
     Equal numbers are described alike, whatever their type. One of our classes stands under its declared name, its
-    parameters under their declared keys (`genlabel.evaluation.records.declared_keys`), so that a rename changes no
-    fingerprint. An estimator with `resolved_config` adds the values behind its words, so that a new meaning of a word
-    is a new setting. Of scikit-learn's own estimators only parameters that differ from the defaults count, since others
-    come and go with its versions. Any other estimator or dataclass stands under its class name with all parameters;
-    a value that is neither counts by the bytes of its pickle.
+    parameters under their declared keys (`DECLARED_CLASSES`), so that a rename changes no fingerprint. An estimator
+    with `resolved_config` adds the values behind its words, so that a new meaning of a word is a new setting. Of
+    scikit-learn's own estimators only parameters that differ from the defaults count, since others come and go with its
+    versions. Any other estimator or dataclass stands under its class name with all parameters; a value that is neither
+    counts by the bytes of its pickle.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> describe({"model": LogisticRegression(C=2.0), "sizes": (np.int64(4), 0.5)})
@@ -68,8 +105,11 @@ def describe(value: Any) -> Any:
         return value
     if isinstance(value, np.generic | np.ndarray):
         return describe(value.tolist())
+    if isinstance(value, Integral):
+        return int(value)
     if isinstance(value, Real):
-        return _describe_number(value)
+        number = float(value)
+        return int(number) if number.is_integer() else number if isfinite(number) else str(number)
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, Enum):
@@ -87,27 +127,26 @@ def describe(value: Any) -> Any:
     return _describe_object(value)
 
 
-def _describe_number(value: Real) -> int | float | str:
-    if isinstance(value, Integral):
-        return int(value)
-    number = float(value)
-    if not isfinite(number):
-        return str(number)
-    return int(number) if number.is_integer() else number
-
-
 def _describe_object(value: Any) -> dict[str, Any]:
-    """Describe an estimator, a dataclass or any other object by its parameters."""
-    module = type(value).__module__.split(".")[0]
-    declared = _declared_keys(type(value).__qualname__) if module.startswith("genlabel") else None
-    name = type(value).__qualname__ if declared is None else declared[0]
-    parameters = _parameters(value)
-    if module == "sklearn" and hasattr(value, "get_params"):
-        parameters = {key: part for key, part in parameters.items() if _differs_from_default(type(value), key, part)}
-    if declared is not None:
-        parameters = _under_declared_keys(type(value), parameters, declared[1])
+    """Describe an estimator or a dataclass by its parameters, any other object by a checksum."""
+    cls, name = type(value), type(value).__qualname__
+    package = cls.__module__.split(".")[0]
+    if hasattr(value, "get_params"):
+        parameters = dict(value.get_params(deep=False))
+        if package == "sklearn":
+            parameters = {key: part for key, part in parameters.items() if _differs_from_default(cls, key, part)}
+    elif is_dataclass(value):
+        parameters = {part.name: getattr(value, part.name) for part in fields(value)}
+    else:
+        try:
+            parameters = {"pickle": sha256(pickle.dumps(value, protocol=4)).hexdigest()}
+        except Exception as error:
+            hint = "use numbers, strings, lists, dataclasses or estimators"
+            raise ValueError(f"a setting of type {name} has no fingerprint ({error}); {hint}") from error
+    if package.startswith("genlabel") and name in DECLARED_CLASSES:
+        name, parameters = _under_declared_keys(cls, parameters)
     result = {"class": name} | {key: describe(part) for key, part in parameters.items()}
-    if isinstance(value, _Resolvable):
+    if hasattr(value, "resolved_config"):
         try:
             result["resolved"] = describe(value.resolved_config())
         except (TypeError, ValueError):  # the parameters make no sense, which the fit reports
@@ -115,45 +154,22 @@ def _describe_object(value: Any) -> dict[str, Any]:
     return result
 
 
-def _parameters(value: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator, the fields of a dataclass, or a checksum."""
-    if hasattr(value, "get_params"):
-        return dict(value.get_params(deep=False))
-    if is_dataclass(value):
-        return {part.name: getattr(value, part.name) for part in fields(value)}
-    try:
-        return {"pickle": sha256(pickle.dumps(value, protocol=4)).hexdigest()}
-    except Exception as error:
-        raise ValueError(
-            f"a setting of type {type(value).__qualname__} has no fingerprint ({error}); use numbers, strings, lists, "
-            "dataclasses or estimators"
-        ) from error
-
-
-@cache
-def _declared_keys(qualname: str) -> tuple[str, dict[str, str]] | None:
-    """Return the declared name of a class and its keys by parameter; None if it is not declared."""
-    if qualname not in DECLARED_CLASSES:
-        return None
-    name, *words = DECLARED_CLASSES[qualname].split()
-    return name, {parameter: key or parameter for parameter, _, key in (word.partition("=") for word in words)}
-
-
-def _under_declared_keys(cls: type[Any], parameters: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values that count, by key: "-name" does not count, "name?" counts where it is not the default."""
+def _under_declared_keys(cls: type[Any], parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the declared name of a class, and the values of its parameters that count by key."""
+    declared, *words = DECLARED_CLASSES[cls.__qualname__].split()
+    keys = {word.partition("=")[0].rstrip("?"): word for word in words}
     result = {}
     for name, value in parameters.items():
         if name in keys:
-            result[keys[name]] = value
-        elif f"{name}?" in keys:
-            if _differs_from_default(cls, name, value):
-                result[keys[f"{name}?"].removesuffix("?")] = value
+            parameter, _, key = keys[name].partition("=")
+            if not parameter.endswith("?") or _differs_from_default(cls, name, value):
+                result[key or name] = value
         elif f"-{name}" not in keys:
             raise ValueError(
                 f"{cls.__qualname__} has the parameter {name!r} without a fingerprint key; declare it in "
-                "genlabel/evaluation/records/declared_keys.py"
+                "genlabel/evaluation/records/fingerprints.py"
             )
-    return result
+    return declared, result
 
 
 def _differs_from_default(cls: type[Any], name: str, value: Any) -> bool:

@@ -7,9 +7,9 @@ import platform
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from functools import cache
 from importlib import import_module
 from logging import CRITICAL, getLogger
@@ -23,8 +23,8 @@ from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from genlabel._progress import Callback, RunPlan, TrialResult, use_callback
 from genlabel._runtime import limit_to_one_thread, one_thread
 from genlabel._validation import check_count
-from genlabel.evaluation.records.schema import Record, RunKey, group_by_trial
-from genlabel.evaluation.records.store import RecordStore, make_row
+from genlabel.evaluation.records.schema import Record, RunKey, make_row
+from genlabel.evaluation.records.store import RecordStore
 
 MAX_ERROR_LENGTH = 300
 """Characters of an error that are saved."""
@@ -93,14 +93,16 @@ def run_trials(
     """
     if n_jobs != -1:
         check_count("n_jobs", n_jobs)
-    trials = group_by_trial(keys)
+    trials: dict[Any, list[RunKey]] = {}
+    for key in dict.fromkeys(keys):
+        trials.setdefault(key.trial, []).append(key)
     requested = [key for group in trials.values() for key in group]
     current = {key.id: fingerprint(key) for key in requested}
     ordered = list(trials) if order is None else sorted(trials, key=order)
     missing = [[key for key in trials[trial] if store.done.get(key.id) != current[key.id]] for trial in ordered]
     todo = [group for group in missing if group]
     store.request(requested)
-    store.delete_old_failures(current)
+    _delete_old_failures(store, current)
     if callback is not None:
         cached = sum(store.done.get(name) == now for name, now in current.items())
         stale = sum(name in store.done for name in current) - cached
@@ -119,6 +121,21 @@ def run_trials(
                 store.write_failure(result.trial, result.error)
             if callback is not None:
                 callback.on_trial_end(result)
+
+
+def _delete_old_failures(store: RecordStore, current: Mapping[str, str]) -> None:
+    """Delete the errors of trials of this run that are complete: every run ever requested of them has a record."""
+    content = store.read()
+    if not content.failures:
+        return
+    incomplete, trials = set(), set()
+    for fields in content.requested.to_dict("records"):
+        key = store.schema.key(**{str(name): value for name, value in fields.items()})
+        if key.id in current:
+            trials.add(key.trial)
+        if key.id not in store.done or store.done[key.id] != current.get(key.id, store.done[key.id]):
+            incomplete.add(key.trial)
+    store.write_rows([], trials - incomplete)
 
 
 def software_versions() -> dict[str, str]:
@@ -211,17 +228,15 @@ def check_dask_scheduler(address: str) -> None:
     Traceback (most recent call last):
     ConnectionError: no scheduler answers at 'tcp://127.0.0.1:9' ...
     """
-    _connect(_import_distributed(), address).close()
+    _connect(address).close()
 
 
-def _import_distributed() -> Any:
+def _connect(address: str) -> Any:
+    """Return a client of the scheduler at an address."""
     try:
-        return import_module("distributed")
+        distributed = import_module("distributed")
     except ImportError as error:
         raise ValueError('dask needs distributed; install it with pip install "genlabel[cluster]"') from error
-
-
-def _connect(distributed: Any, address: str) -> Any:
     if not re.fullmatch(r"[a-z]+://[^/\s]+:\d+", address):
         raise ValueError(f"dask={address!r} is no address of a scheduler; write it as tcp://host:8786")
     try:
@@ -233,8 +248,11 @@ def _connect(distributed: Any, address: str) -> Any:
 
 def _run_on_cluster(address: str, function: TrialFunction, todo: Iterable[Sequence[RunKey]]) -> Generator[TrialResult]:
     """Do trials on the workers of a scheduler, a bounded number in flight, and yield each result as it arrives."""
-    distributed = _import_distributed()
-    with _quiet_client(), _connect(distributed, address) as client:
+    with ExitStack() as stack:
+        logger = getLogger("distributed.client")
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(CRITICAL)  # it logs tracebacks when the scheduler is lost
+        client = stack.enter_context(_connect(address))
         try:
             try:
                 client.wait_for_workers(1, timeout=TIMEOUT_SECONDS)
@@ -243,29 +261,19 @@ def _run_on_cluster(address: str, function: TrialFunction, todo: Iterable[Sequen
                     raise
                 hint = f"start some with: dask worker {address} --nthreads 1"
                 raise ValueError(f"the scheduler at {address!r} has no workers; {hint}") from error
-            yield from _submit_and_collect(distributed, client, function, deque((keys, 0) for keys in todo))
+            yield from _submit_and_collect(client, function, todo)
         except (OSError, CancelledError) as error:
             hint = "finished trials are saved: start a scheduler and run the same command again"
             raise ConnectionError(f"the scheduler at {address!r} was lost; {hint}") from error
 
 
-@contextmanager
-def _quiet_client() -> Iterator[None]:
-    """Suppress the tracebacks that the client of Dask logs when the scheduler is lost."""
-    logger = getLogger("distributed.client")
-    level = logger.level
-    logger.setLevel(CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 def _submit_and_collect(
-    distributed: Any, client: Any, function: TrialFunction, waiting: deque[tuple[Sequence[RunKey], int]]
+    client: Any, function: TrialFunction, todo: Iterable[Sequence[RunKey]]
 ) -> Generator[TrialResult]:
-    """Submit tasks (keys, number of attempts) and yield results; a task whose workers were killed is sent again."""
+    """Submit tasks and yield results; a task is sent again if its workers were killed, perhaps by another task."""
+    distributed = import_module("distributed")
     finished = distributed.as_completed(loop=client.loop)
+    waiting = deque((keys, 0) for keys in todo)  # with the number of attempts
     in_flight: dict[str, tuple[Sequence[RunKey], int]] = {}
     pack, max_in_flight, counted = _make_packer(function), 0, -inf
     while waiting or in_flight:
@@ -277,11 +285,20 @@ def _submit_and_collect(
             finished.add(future)
         future = next(finished)
         keys, attempts = in_flight.pop(future.key)
-        result = _receive(distributed, future)
-        if result is not None or attempts == MAX_RETRIES:
-            yield result or TrialResult(keys, [], "KilledWorker: all workers that had the trial died; see their logs")
+        try:
+            result: TrialResult = future.result()
+        except distributed.KilledWorker:
+            if attempts < MAX_RETRIES:
+                waiting.append((keys, attempts + 1))
+            else:
+                yield TrialResult(keys, [], "KilledWorker: all workers that had the trial died; see their logs")
+        except CancelledError:
+            raise
+        except Exception as error:  # errors of the function are in its result; this is one of the cluster
+            hint = "its workers need the same packages, genlabel included"
+            raise ValueError(f"the cluster cannot do a trial ({_shorten(error.__cause__ or error)}); {hint}") from error
         else:
-            waiting.append((keys, attempts + 1))
+            yield result
 
 
 def _make_packer(
@@ -304,17 +321,3 @@ def _make_packer(
     dumps = import_module("cloudpickle").dumps
     packed: bytes = dumps((_run_in_worker, function))
     return lambda keys: (unpack, packed, dumps(keys))
-
-
-def _receive(distributed: Any, future: Any) -> TrialResult | None:
-    """Return the result of a task, or None if its workers were killed repeatedly, perhaps because of another task."""
-    try:
-        result: TrialResult = future.result()
-    except CancelledError:
-        raise
-    except distributed.KilledWorker:
-        return None
-    except Exception as error:  # errors of the function are in its result; this is one of the cluster
-        hint = "its workers need the same packages, genlabel included"
-        raise ValueError(f"the cluster cannot do a trial ({_shorten(error.__cause__ or error)}); {hint}") from error
-    return result

@@ -1,10 +1,15 @@
-"""Keys and schemas of records: a run, which has one record, and the trial of the runs that are trained together."""
+"""Records of runs: their keys and schemas, and the rows and frames that stores and exports make of them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, final
+
+import numpy as np
+import pandas as pd
 
 
 class RunKey(Protocol):
@@ -37,6 +42,20 @@ class Record(TypedDict):
     """Versions of the software."""
     facts: NotRequired[dict[str, Any]]
     """Further facts, such as the size of the table."""
+
+
+class RecordSet(NamedTuple):
+    """Content of a file of records; `load_records` and `run_comparison` return it."""
+
+    frame: pd.DataFrame
+    """Records, sorted by id: id, the fields, seconds, parameters and versions (each a dict), fingerprint, the facts,
+    and a column for each metric, NaN where it does not apply."""
+    failures: dict[Any, str]
+    """Error of each trial that failed and has not succeeded since."""
+    settings: dict[str, Any]
+    """Settings that all records of the file share."""
+    requested: pd.DataFrame
+    """Fields of the runs that were ever requested, with or without a record."""
 
 
 @final
@@ -75,14 +94,13 @@ class RecordSchema:
 
 
 class Fit(NamedTuple):
-    """Key of a single fit: one method on one split of one table.
+    """Key of a single fit: one method on one split of one table, given by its OpenML id or its name.
 
     >>> Fit(61, "stacked density", 0).id
     '61/stacked density/split=0'
     """
 
     dataset: int | str
-    """OpenML id, or the name of a table."""
     method: str
     split: int
 
@@ -102,11 +120,6 @@ class Fit(NamedTuple):
         return self._asdict()
 
 
-def round_to_seven_digits(metric: str, value: float) -> float:
-    """Return a metric with seven significant digits, more than its accuracy."""
-    return float(f"{value:.7g}")
-
-
 COMPARISON = RecordSchema(
     "compare",
     "genlabel compare",
@@ -115,19 +128,54 @@ COMPARISON = RecordSchema(
     {"dataset": "str", "method": "str", "split": "int64"},
     ("accuracy", "log_loss", "brier", "calibration_error", "balanced_accuracy", "auc"),
     facts={"warnings": "object", "held_out": "object"},
-    round_metric=round_to_seven_digits,
+    round_metric=lambda metric, value: float(f"{value:.7g}"),  # more digits than are accurate
 )
 """Schema of a comparison; "warnings" counts each warning, "held_out" counts predictions."""
 
 
-def group_by_trial(keys: Iterable[RunKey]) -> dict[Any, list[Any]]:
-    """Group keys by trial, each key once, in their order.
+def make_frame(rows: Iterable[Mapping[str, Any]], schema: RecordSchema) -> pd.DataFrame:
+    """Return rows, whose metrics and facts are dicts, as the frame of `RecordSet`.
 
-    >>> groups = group_by_trial([Fit("iris", "a", 0), Fit("iris", "b", 0), Fit("iris", "a", 0)])
-    >>> [len(keys) for keys in groups.values()]
-    [1, 1]
+    >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
+    ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"accuracy": 0.96}}
+    >>> make_frame([row], COMPARISON)[["dataset", "method", "split", "accuracy", "auc"]]
+      dataset method  split  accuracy  auc
+    0    iris  mixup      0      0.96  NaN
     """
-    groups: dict[Any, list[Any]] = {}
-    for key in dict.fromkeys(keys):
-        groups.setdefault(key.trial, []).append(key)
-    return groups
+    ordered = sorted(rows, key=lambda row: str(row["id"]))
+    dtypes = {"id": "str"} | dict(schema.fields) | {"seconds": "float64"}
+    frame = pd.DataFrame({name: [row[name] for row in ordered] for name in dtypes}).astype(dtypes)
+    for name in ("parameters", "versions", "fingerprint"):
+        frame[name] = pd.Series([row[name] for row in ordered], dtype=object)
+    for name, dtype in schema.facts.items():
+        frame[name] = pd.Series([row["facts"].get(name) for row in ordered], dtype=dtype)
+    others = {name for row in ordered for name in row["metrics"]} - set(schema.metrics)
+    for name in (*schema.metrics, *sorted(others)):
+        frame[name] = pd.Series([row["metrics"].get(name, np.nan) for row in ordered], dtype="float64")
+    return frame
+
+
+def make_row(record: Record) -> dict[str, Any]:
+    """Return a record as a row of a store, its dicts as JSON; raise if it cannot be saved.
+
+    >>> make_row({"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"log_loss": float("nan")},
+    ...           "seconds": 1.0, "versions": {}})
+    Traceback (most recent call last):
+    ValueError: log_loss=nan of 'iris/mixup/split=0' is not a finite number; leave out metrics that do not apply
+    """
+    key, metrics = record["key"], {name: float(value) for name, value in record["metrics"].items()}
+    row: dict[str, Any] = {"id": key.id, "seconds": float(record["seconds"])}
+    for name, number in {**metrics, "seconds": row["seconds"]}.items():
+        if not isfinite(number):
+            raise ValueError(
+                f"{name}={number} of {key.id!r} is not a finite number; leave out metrics that do not apply"
+            )
+    dicts = {"fields": key.fields, "parameters": record["parameters"], "metrics": metrics}
+    for name, value in {**dicts, "versions": record["versions"], "facts": record.get("facts", {})}.items():
+        try:  # numpy scalars and arrays become those of Python
+            row[name] = json.dumps(value, allow_nan=False, default=lambda part: part.tolist())
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ValueError(
+                f"{name} of {key.id!r} cannot be saved as JSON ({error}); use finite numbers, strings and lists"
+            ) from error
+    return row

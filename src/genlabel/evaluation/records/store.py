@@ -1,44 +1,31 @@
-"""Stores of records: the base class, and the functions that open and read a store of any registered kind.
+"""Stores of records: the base class, the functions that open a store of any registered kind, and the SQLite store.
 
-A new kind of store is a subclass of `RecordStore` with `@STORES.register("name")` above it, in a module that this
-package imports, or in another package that has an entry point of the group `genlabel.evaluation.records`.
+Another kind of store is one file: a subclass of `RecordStore` with `@STORES.register("name")` above it, in a package
+that has an entry point of the group `genlabel.evaluation.records`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self, final
 
-import numpy as np
 import pandas as pd
 
-from genlabel.evaluation.records.schema import Record, RecordSchema, RunKey
+from genlabel.evaluation.records.schema import Record, RecordSchema, RecordSet, RunKey, make_frame, make_row
 from genlabel.registry import Registry
 
 STORES: Registry[RecordStore] = Registry("store", "genlabel.evaluation.records")
 """Stores of records by name."""
 MEMORY = Path(":memory:")
 """Path of a store that has no file."""
-JSON_COLUMNS = ("parameters", "metrics", "versions", "facts")
-
-
-class RecordSet(NamedTuple):
-    """Content of a file of records; `load_records` and `run_comparison` return it."""
-
-    frame: pd.DataFrame
-    """Records, sorted by id: id, the fields, seconds, parameters and versions (each a dict), fingerprint, the facts,
-    and a column for each metric, NaN where it does not apply."""
-    failures: dict[Any, str]
-    """Error of each trial that failed and has not succeeded since."""
-    settings: dict[str, Any]
-    """Settings that all records of the file share."""
-    requested: pd.DataFrame
-    """Fields of the runs that were ever requested, with or without a record."""
 
 
 class RecordStore(ABC):
@@ -85,28 +72,16 @@ class RecordStore(ABC):
         """Close the store, and let others write it."""
 
     @abstractmethod
+    def request(self, keys: Iterable[RunKey]) -> None:
+        """Note which runs are wanted, in their order and each once, so that a reader can tell what is missing."""
+
+    @abstractmethod
     def write_failure(self, trial: Any, error: str) -> None:
         """Save the error of a trial until it succeeds."""
 
     @abstractmethod
-    def _write_requests(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Save ids and fields (JSON) that are not saved yet."""
-
-    @abstractmethod
-    def _write_rows(self, rows: Sequence[Mapping[str, Any]], trials: Iterable[Any]) -> None:
+    def write_rows(self, rows: Sequence[Mapping[str, Any]], trials: Iterable[Any]) -> None:
         """Save rows, in the place of those of their ids, and delete the failures of trials: all or nothing."""
-
-    @abstractmethod
-    def _read_requests(self) -> list[dict[str, Any]]:
-        """Return the fields of the runs that were requested, in the order of the requests."""
-
-    @abstractmethod
-    def _read_failures(self) -> dict[Any, str]:
-        """Return the errors of trials."""
-
-    def request(self, keys: Iterable[RunKey]) -> None:
-        """Note which runs are wanted, so that a reader can tell what is missing."""
-        self._write_requests([(key.id, json.dumps(key.fields)) for key in keys])
 
     def write(self, records: Sequence[Record], fingerprints: Mapping[str, str]) -> None:
         """Add the records of a trial, all or none, and delete its failure.
@@ -127,27 +102,8 @@ class RecordStore(ABC):
             raise ValueError(
                 f"{duplicates[0]!r} would be in {str(self.path)!r} twice; leave it out, or start over with --restart"
             )
-        self._write_rows(rows, {record["key"].trial for record in records})
+        self.write_rows(rows, {record["key"].trial for record in records})
         self.done.update(written)
-
-    def delete_old_failures(self, fingerprints: Mapping[str, str]) -> None:
-        """Delete the errors of trials that are complete: every run that was ever requested has a record.
-
-        Parameters
-        ----------
-        fingerprints : dict of id -> fingerprint
-            Current fingerprints of the runs that are requested now; trials without any of them are left alone.
-        """
-        if not self._read_failures():
-            return
-        keys = [self.schema.key(**fields) for fields in self._read_requests()]
-        current = {key.trial for key in keys if key.id in fingerprints}
-        incomplete = {
-            key.trial
-            for key in keys
-            if key.id not in self.done or self.done[key.id] != fingerprints.get(key.id, self.done[key.id])
-        }
-        self._write_rows([], current - incomplete)
 
     def __enter__(self) -> Self:
         return self
@@ -184,107 +140,231 @@ def open_store(
     """
     path = MEMORY if path is None else Path(path)
     check_store(path, schema, restart)
-    return _store_class(path).open(path, schema, json.loads(json.dumps(dict(settings or {}))), restart)
+    settings = json.loads(json.dumps(dict(settings or {})))
+    return (find_store_class(path) or SQLiteStore).open(path, schema, settings, restart)
 
 
 def check_store(path: str | Path, schema: RecordSchema, restart: bool = False) -> None:
-    """Raise where `open_store` would, as far as possible without writing.
-
-    >>> from genlabel.evaluation.records.schema import COMPARISON
-    >>> check_store(".", COMPARISON)
-    Traceback (most recent call last):
-    ValueError: '.' is a folder; records are written to one file, such as run.sqlite
-    """
+    """Raise where `open_store` would, as far as possible without writing."""
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; records are written to one file, such as {path / 'run.sqlite'}")
-    _store_class(path).check(path, schema, restart)
+    (find_store_class(path) or SQLiteStore).check(path, schema, restart)
 
 
-def read_store(path: str | Path, schema: RecordSchema) -> RecordSet:
-    """Return what the store of a file holds, also while another process writes it."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"there is no file of records {str(path)!r}; run {schema.command} first, or name another"
+def find_store_class(path: Path) -> type[RecordStore] | None:
+    """Return the kind of store of a file, by its first bytes or else by its ending; None if it is of no kind."""
+    start = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(32)
+    stores = STORES.classes().values()
+    by_signature = [store for store in stores if start.startswith(store.signature)]
+    return next(iter([*by_signature, *(store for store in stores if path.suffix in store.suffixes)]), None)
+
+
+# SQLite
+
+FORMAT = "3"
+"""Version of the tables of a file."""
+TIMEOUT_SECONDS = 60.0
+"""Seconds to wait for another reader or writer of the file."""
+HINTS = {
+    sqlite3.SQLITE_FULL: "free space on the disk and run the same command again: what is finished is saved",
+    sqlite3.SQLITE_BUSY: "another program holds it: close that one, and run the same command again",
+    sqlite3.SQLITE_READONLY: "allow writing to it, or name another file",
+    sqlite3.SQLITE_CANTOPEN: "allow writing to its folder, or name another file",
+}
+"""Advice by the error code of SQLite."""
+JSON_COLUMNS = ("fields", "parameters", "metrics", "versions", "facts")
+COLUMNS = ("id", "fields", "seconds", "fingerprint", "parameters", "metrics", "versions", "facts", "written")
+TABLES = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE requested (id TEXT PRIMARY KEY, fields TEXT NOT NULL)",
+    "CREATE TABLE records (id TEXT PRIMARY KEY, fields TEXT NOT NULL, seconds REAL NOT NULL, fingerprint TEXT NOT NULL,"
+    " parameters TEXT NOT NULL, metrics TEXT NOT NULL, versions TEXT NOT NULL, facts TEXT NOT NULL, "
+    "written TEXT NOT NULL)",
+    "CREATE TABLE failures (trial TEXT PRIMARY KEY, error TEXT NOT NULL, written TEXT NOT NULL)",
+)
+
+
+@final
+@STORES.register("sqlite")
+class SQLiteStore(RecordStore):
+    """Records in an SQLite file; a second, empty database beside it is locked while the store is open."""
+
+    suffixes = (".sqlite", ".sqlite3", ".db")
+    signature = b"SQLite format 3"
+
+    def __init__(self, path: Path, schema: RecordSchema, connection: sqlite3.Connection, resources: ExitStack) -> None:
+        super().__init__(path, schema, dict(connection.execute("SELECT id, fingerprint FROM records")))
+        self._connection, self._resources = connection, resources
+
+    @classmethod
+    def open(cls, path: Path, schema: RecordSchema, settings: Mapping[str, Any], restart: bool) -> Self:
+        """Open or create a store."""
+        with ExitStack() as stack, _clear_errors(path):
+            if path != MEMORY:
+                stack.enter_context(closing(_lock(path)))
+            connection = stack.enter_context(closing(_connect(path, "rwc")))
+            connection.execute("PRAGMA synchronous = FULL")
+            tables = _read_tables(connection, path)
+            if restart or not tables:
+                meta = {"format": FORMAT, "study": schema.name, "settings": json.dumps(settings)}
+                with _transaction(connection):
+                    for statement in [*(f'DROP TABLE "{name}"' for name in tables), *TABLES]:
+                        connection.execute(statement)
+                    connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+            saved = _read_settings(connection, path, schema)
+            differ = [name for name in {**saved, **settings} if saved.get(name) != settings.get(name)]
+            if differ:
+                was, now = (", ".join(f"{name}={made.get(name)!r}" for name in differ) for made in (saved, settings))
+                raise ValueError(
+                    f"the records of {str(path)!r} were made with {was}, not with {now}; use the same, name another "
+                    "file, or start over with restart=True, on the command line --restart"
+                )
+            return cls(path, schema, connection, stack.pop_all())
+
+    @classmethod
+    def check(cls, path: Path, schema: RecordSchema, restart: bool) -> None:
+        """Raise if a file cannot be written, or has other records."""
+        if path == MEMORY:
+            return
+        for part in (path, _lock_path(path), path.parent):  # SQLite reports it late, or for the lock not at all
+            if part.exists() and not os.access(part, os.W_OK):
+                reason = f"{str(part)!r} is read-only"
+                raise OSError(f"{str(path)!r} cannot be used ({reason}); allow writing to it, or name another file")
+        if path.is_file() and path.stat().st_size:
+            with _clear_errors(path), closing(_connect(path, "rw")) as connection:
+                _read_tables(connection, path)
+                _read_settings(connection, path, schema, restart)
+
+    @classmethod
+    def load(cls, path: Path, schema: RecordSchema) -> RecordSet:
+        """Return what a store holds; the file is changed only to roll back a transaction that a kill interrupted."""
+        with _clear_errors(path), closing(_connect(path, "rw")) as connection:
+            if not _read_tables(connection, path):
+                raise ValueError(f"{str(path)!r} is empty; run {schema.command} first, or name another file of records")
+            with _transaction(connection, "BEGIN"):
+                return _read(connection, path, schema)
+
+    def read(self) -> RecordSet:
+        """Return what the store holds."""
+        return _read(self._connection, self.path, self.schema)
+
+    def close(self) -> None:
+        """Close the file and release its lock."""
+        self._resources.close()
+
+    def request(self, keys: Iterable[RunKey]) -> None:
+        """Note which runs are wanted."""
+        rows = [(key.id, json.dumps(key.fields)) for key in keys]
+        with self._writing() as connection:
+            connection.executemany("INSERT OR IGNORE INTO requested VALUES (?, ?)", rows)
+
+    def write_failure(self, trial: Any, error: str) -> None:
+        """Save the error of a trial."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", (json.dumps(trial), error, _now()))
+
+    def write_rows(self, rows: Sequence[Mapping[str, Any]], trials: Iterable[Any]) -> None:
+        """Save rows and delete failures."""
+        insert = f"INSERT OR REPLACE INTO records VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
+        with self._writing() as connection:
+            connection.executemany(insert, [{**row, "written": _now()} for row in rows])
+            connection.executemany("DELETE FROM failures WHERE trial = ?", [(json.dumps(trial),) for trial in trials])
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with _clear_errors(self.path), _transaction(self._connection) as connection:
+            yield connection
+
+
+def _connect(path: Path, mode: str, timeout: float | None = None) -> sqlite3.Connection:
+    uri = "file::memory:" if path == MEMORY else f"{path.resolve().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=TIMEOUT_SECONDS if timeout is None else timeout, isolation_level=None)
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def _lock(path: Path) -> sqlite3.Connection:
+    """Lock a second, empty database for as long as it is open; the system unlocks it if the process dies."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"its folder cannot be made: {error.strerror}"
+        raise OSError(f"{str(path)!r} cannot be used ({reason}); name another file") from error
+    lock = _connect(_lock_path(path), "rwc", timeout=0.0)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.Error as error:
+        lock.close()
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
+        hint = "wait until it ends, stop it, or name another file"
+        raise BlockingIOError(f"another run writes {str(path)!r}; {hint}") from error
+    return lock
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
+    """Execute everything inside, or, after an error or a kill, nothing."""
+    connection.execute(begin)
+    with connection:
+        yield connection
+
+
+@contextmanager
+def _clear_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into errors that name the file and say what to do."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        hint = HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "check it, or name another file")
+        raise OSError(f"{str(path)!r} cannot be used ({error}); {hint}") from error
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{str(path)!r} is no store of records ({error}); name another file") from error
+
+
+def _read_tables(connection: sqlite3.Connection, path: Path) -> list[str]:
+    """Return the tables of a store, none of an empty file; raise if the file is no store."""
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    if tables and not {"meta", "records", "failures"} <= set(tables):
+        raise ValueError(f"{str(path)!r} is no store of records but of {', '.join(tables)}; name another file")
+    return tables
+
+
+def _read_settings(
+    connection: sqlite3.Connection, path: Path, schema: RecordSchema, restart: bool = False
+) -> dict[str, Any]:
+    """Return the settings of a store; raise if it has records of another schema, or an older format to go on with."""
+    meta = dict(connection.execute("SELECT name, value FROM meta"))
+    if meta.get("format") != FORMAT:
+        if restart:
+            return {}
+        raise ValueError(
+            f"the records of {str(path)!r} have an older format; name another file, or start over with --restart"
         )
-    return _store_class(path).load(path, schema)
+    if meta["study"] != schema.name:
+        raise ValueError(f"{str(path)!r} has records of {meta['study']}, not of {schema.name}; name another file")
+    return dict(json.loads(meta["settings"]))
 
 
-def is_store(path: Path) -> bool:
-    """Return whether a file is a store, by its ending or its first bytes."""
-    stores = STORES.classes().values()
-    return any(path.suffix in store.suffixes for store in stores) or _by_signature(path) is not None
+def _read(connection: sqlite3.Connection, path: Path, schema: RecordSchema) -> RecordSet:
+    settings = _read_settings(connection, path, schema)
+    rows = []
+    for values in connection.execute(f"SELECT {', '.join(COLUMNS)} FROM records"):  # names of this file  # nosec B608
+        row = dict(zip(COLUMNS, values, strict=True))
+        row |= {name: json.loads(row[name]) for name in JSON_COLUMNS}
+        rows.append(row | row["fields"])
+    errors = connection.execute("SELECT trial, error FROM failures")
+    failures = dict(sorted((schema.trial(*json.loads(trial)), error) for trial, error in errors))
+    requests = [json.loads(text) for (text,) in connection.execute("SELECT fields FROM requested ORDER BY rowid")]
+    requested = pd.DataFrame(requests, columns=list(schema.fields))
+    return RecordSet(make_frame(rows, schema), failures, settings, requested)
 
 
-def _store_class(path: Path) -> type[RecordStore]:
-    """Return the kind of store of a file: by its first bytes, else by its ending, else the first kind."""
-    stores = STORES.classes().values()
-    by_suffix = [store for store in stores if path.suffix in store.suffixes]
-    return _by_signature(path) or next(iter([*by_suffix, *stores]))
-
-
-def _by_signature(path: Path) -> type[RecordStore] | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        start = file.read(32)
-    return next((store for store in STORES.classes().values() if start.startswith(store.signature)), None)
-
-
-def make_frame(rows: Iterable[Mapping[str, Any]], schema: RecordSchema) -> pd.DataFrame:
-    """Return rows, whose metrics and facts are dicts, as the frame of `RecordSet`.
-
-    >>> from genlabel.evaluation.records.schema import COMPARISON
-    >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
-    ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"accuracy": 0.96}}
-    >>> make_frame([row], COMPARISON)[["dataset", "method", "split", "accuracy", "auc"]]
-      dataset method  split  accuracy  auc
-    0    iris  mixup      0      0.96  NaN
-    """
-    ordered = sorted(rows, key=lambda row: str(row["id"]))
-    dtypes = {"id": "str"} | dict(schema.fields) | {"seconds": "float64"}
-    frame = pd.DataFrame({name: [row[name] for row in ordered] for name in dtypes}).astype(dtypes)
-    for name in ("parameters", "versions", "fingerprint"):
-        frame[name] = pd.Series([row[name] for row in ordered], dtype=object)
-    for name, dtype in schema.facts.items():
-        frame[name] = pd.Series([row["facts"].get(name) for row in ordered], dtype=dtype)
-    others = {name for row in ordered for name in row["metrics"]} - set(schema.metrics)
-    for name in (*schema.metrics, *sorted(others)):
-        frame[name] = pd.Series([row["metrics"].get(name, np.nan) for row in ordered], dtype="float64")
-    return frame
-
-
-def make_row(record: Record) -> dict[str, Any]:
-    """Return a record as a row of a store, its dicts as JSON; raise if it cannot be saved.
-
-    >>> from genlabel.evaluation.records.schema import Fit
-    >>> make_row({"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"log_loss": float("nan")},
-    ...           "seconds": 1.0, "versions": {}})
-    Traceback (most recent call last):
-    ValueError: log_loss=nan of 'iris/mixup/split=0' is not a finite number; leave out metrics that do not apply
-    """
-    key = record["key"]
-    for name, value in {**record["metrics"], "seconds": record["seconds"]}.items():
-        if not isfinite(value):
-            hint = "leave out metrics that do not apply"
-            raise ValueError(f"{name}={value!r} of {key.id!r} is not a finite number; {hint}")
-    dicts: dict[str, Any] = {"fields": key.fields, "parameters": record["parameters"]}
-    dicts |= {"metrics": {name: float(value) for name, value in record["metrics"].items()}}
-    dicts |= {"versions": record["versions"], "facts": record.get("facts", {})}
-    row: dict[str, Any] = {"id": key.id, "seconds": float(record["seconds"])}
-    for name, value in dicts.items():
-        try:  # numpy scalars and arrays become those of Python
-            row[name] = json.dumps(value, allow_nan=False, default=lambda part: part.tolist())
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"{name} of {key.id!r}, {value!r}, cannot be saved as JSON ({error}); use finite numbers, strings and "
-                "lists"
-            ) from error
-    return row
-
-
-def parse_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of `make_row` for `make_frame`: JSON parsed, and the fields as entries."""
-    parsed = [{**row, **{name: json.loads(row[name]) for name in ("fields", *JSON_COLUMNS)}} for row in rows]
-    return [row | row["fields"] for row in parsed]
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

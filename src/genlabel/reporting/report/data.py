@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from genlabel.data.tables import Table
-from genlabel.evaluation.comparison import PairedDifference, rank_methods
-from genlabel.evaluation.comparison.run import PRIOR_BASELINE
-from genlabel.evaluation.comparison.verdict import MIN_SPLITS, as_plain, pair_methods
+from genlabel.evaluation.comparison import PRIOR_BASELINE
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
+from genlabel.evaluation.verdict import MIN_SPLITS, PairedDifference, as_plain, pair_methods, rank_methods
 from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
 
 MIN_SPEEDUP = 5.0

@@ -11,10 +11,9 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.diagnose import MIN_SHARE
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
-from genlabel.evaluation.diagnosis.result import MIN_SHARE
-from genlabel.evaluation.diagnosis.verdict import overall_stats
 from genlabel.reporting.charts import (
     ARM_COLORS,
     GRAY,
@@ -111,7 +110,7 @@ def intrusion_section(data: ReportData) -> ReportSection | None:
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.mixed is None:
         return None
-    k, mean, pairs = len(diagnosis.classes), overall_stats(diagnosis.mixed), diagnosis.mixed.pairs
+    k, mean, pairs = len(diagnosis.classes), diagnosis.mixed.means, diagnosis.mixed.pairs
     figure = heat_map_figure(k) if k <= MAX_CLASSES else new_figure(7.2, 4.6)
     draw_intrusion(figure.subplots(), diagnosis, diagnosis.mixed)
     worst = pairs.iloc[int(pairs["low"].argmax())]

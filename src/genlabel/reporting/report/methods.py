@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel.evaluation.comparison.run import PRIOR_BASELINE
-from genlabel.evaluation.comparison.verdict import accuracy_in_percent
-from genlabel.evaluation.diagnosis.intervals import wilson_interval
-from genlabel.evaluation.prediction_counts import PredictionCounts
+from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
+from genlabel.evaluation.verdict import accuracy_in_percent
 from genlabel.reporting.charts import (
     ARM_COLORS,
     COOL,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -46,8 +45,7 @@ def compare(
     """Fit every method on the same splits of a table, and measure it on the held-out rows.
 
     The splits are those of `genlabel.data.tables.make_splits`. The table is preprocessed by `table_pipeline`, fitted on
-    the training rows of each split. A method whose `random_state` is None trains with `seed + split`. Each fit has one
-    thread.
+    the training rows of each split. Each fit has one thread.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ def compare(
     test_size : float
         Share of the rows held out in each split.
     seed : int
-        Seed of the splits and of the methods.
+        Seed of the splits; a method whose `random_state` is None trains with `seed + split`.
     callback : Callback, optional
         It receives the start, the progress and the result of each fit.
 
@@ -81,9 +79,12 @@ def compare(
     1  generative      1
     """
 
-    strict = combine_callbacks(LambdaCallback(on_trial_end=_raise_error), callback)
-    records = run_comparison(table, methods, repeats, test_size, seed, callback=strict)
-    return as_results(records.frame)
+    def raise_error(result: TrialResult) -> None:
+        if result.error is not None:
+            raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
+
+    callbacks = combine_callbacks(LambdaCallback(on_trial_end=raise_error), callback)
+    return as_results(run_comparison(table, methods, repeats, test_size, seed, callback=callbacks).frame)
 
 
 def run_comparison(
@@ -133,10 +134,10 @@ def run_comparison(
         len(splits),
         test_size,
         seed,
-        _Constant(table),
-        _warning_facts,
+        load=lambda name: table,
+        facts=lambda table, caught: {"warnings": count_warnings(caught)},
         score=score_table,
-        split=_Constant(splits),
+        splits=splits,
         count_predictions=True,
     )
     data = hash_table(table) + (f" {repeats}" if table.time is not None else "")
@@ -188,51 +189,25 @@ def default_methods(
 
 
 def as_results(records: pd.DataFrame) -> pd.DataFrame:
-    """Return records of a comparison as `compare` does.
-
-    >>> records = pd.DataFrame({"method": ["mixup"], "split": [0], "accuracy": [0.9], "parameters": [{"alpha": 1.0}]})
-    >>> as_results(records)[["method", "accuracy", "params"]].to_dict("records")
-    [{'method': 'mixup', 'accuracy': 0.9, 'params': {'alpha': 1.0}}]
-    """
+    """Return records of a comparison as `compare` does."""
     return records.rename(columns={"parameters": "params"}).reindex(columns=COLUMNS)
 
 
 def score_table(log_proba: Any, y: Any) -> dict[str, float]:
-    """Return the metrics of log-probabilities (m, k) for class indices y (m,); the AUC is NaN if there is one class.
-
-    >>> import numpy as np
-    >>> score_table(np.log([[0.9, 0.1], [0.2, 0.8]]), [0, 1])["auc"]
-    1.0
-    """
+    """Return the metrics of log-probabilities (m, k) for class indices y (m,); the AUC is NaN if there is one class."""
     clipped = np.maximum(log_proba, np.log(MIN_PROBABILITY))
     balanced = float(balanced_accuracy(clipped, y))
     return score_log_proba(log_proba, y) | {"balanced_accuracy": balanced, "auc": roc_auc(clipped, y)}
 
 
 def count_warnings(caught: CaughtWarnings) -> dict[str, int]:
-    """Return how often each warning was issued, except those about code, which are for its authors.
-
-    >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warnings.warn("a class has one row", UserWarning)
-    ...     warnings.warn("a class has one row", UserWarning)
-    ...     warnings.warn("use another argument", DeprecationWarning)
-    >>> count_warnings(caught)
-    {'a class has one row': 2}
-    """
+    """Return how often each warning was issued, except those about code, which are for its authors."""
     about_code = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
     return dict(Counter(" ".join(str(w.message).split()) for w in caught if not issubclass(w.category, about_code)))
 
 
 def hash_table(table: Table) -> str:
-    """Return a hash of the content of a table: names, types, values, labels, groups and times.
-
-    >>> table = Table("t", pd.DataFrame({"x": [1.0, 2.0]}), pd.Series(["a", "b"]))
-    >>> from dataclasses import replace
-    >>> hash_table(table) == hash_table(replace(table, y=pd.Series(["a", "c"])))
-    False
-    """
+    """Return a hash of the content of a table: names, types, values, labels, groups and times."""
     digest = sha256()
     optional = {"groups": table.groups, "time": table.time}
     more = [part.to_frame(name) for name, part in optional.items() if part is not None]
@@ -240,22 +215,3 @@ def hash_table(table: Table) -> str:
         digest.update(repr([(str(name), str(kind)) for name, kind in part.dtypes.items()]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
     return digest.hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class _Constant:
-    """Picklable function that returns a constant."""
-
-    value: Any
-
-    def __call__(self, *_: Any) -> Any:
-        return self.value
-
-
-def _raise_error(result: TrialResult) -> None:
-    if result.error is not None:
-        raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
-
-
-def _warning_facts(table: Table, caught: CaughtWarnings) -> dict[str, Any]:
-    return {"warnings": count_warnings(caught)}

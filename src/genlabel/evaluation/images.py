@@ -4,30 +4,51 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax
 from torch import Tensor
 
+from genlabel import metrics
+from genlabel._arrays import as_numpy
 from genlabel._progress import Callback
+from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_choice, check_count, check_interval, check_positive
 from genlabel.data.datasets import ImageDataset
 from genlabel.data.datasets.images import hold_out
-from genlabel.evaluation.images.history import EpochMetrics, ImageScores, TrainingHistory, score_images, state_on_cpu
-from genlabel.evaluation.images.methods import ImageMethod, choose_network, make_image_method
-from genlabel.training import Checkpoint, ImageBatches, train_network
-from genlabel.training.adamixup import train_adamixup_network
+from genlabel.evaluation.image_methods import choose_network, make_image_method
+from genlabel.training import Checkpoint, ImageBatches
 from genlabel.training.checkpoint import save_atomically
-from genlabel.training.compile import CompileConfig, resolve_compile_config
+from genlabel.training.compile import resolve_compile_config
+from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import StagedNetwork
-from genlabel.training.networks.convolutional import IMAGE_NETWORKS, SmallConvNet
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS
 from genlabel.training.optimizers import Optimizer, resolve_optimizer
 
-NETWORK_FILES = "pass model.pt or best.pt of train-images, or a file of TrainedImages.save"
+SETTINGS = (
+    "method", "network", "epochs", "learning_rate", "weight_decay", "batch_size", "alpha", "lam_per", "gamma", "beta",
+    "statistics", "augment", "seed", "held_out",
+)  # fmt: skip
+"""Arguments that identify a run: a checkpoint of a run with others is not continued."""
+
+EpochMetrics = dict[str, float]
+"""epoch (from 1), loss, held_out_accuracy, held_out_log_loss and images_per_second of an epoch."""
+
+
+class ImageScores(NamedTuple):
+    """Metrics of a network on images; the `test` of what `train_images` returns."""
+
+    accuracy: float
+    """Share of correct predictions, 0 to 1."""
+    log_loss: float
+    """Log-loss in nats."""
 
 
 @final
@@ -57,7 +78,7 @@ class TrainedImages:
         """Write the network of the last epoch, or of the best one, to a file that :func:`load_network` reads."""
         if best and self.best_state is None:
             raise ValueError("best=True needs held-out images; train with held_out=0.1")
-        state = self.best_state if best else state_on_cpu(self.network)
+        state = self.best_state if best else _state_on_cpu(self.network)
         name, arguments = self.architecture
         save_atomically({"network": name, "arguments": arguments, "classes": self.classes, "state": state}, path)
 
@@ -78,14 +99,15 @@ def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
     >>> network(torch.rand(2, 1, 8, 8)).shape
     torch.Size([2, 10])
     """
+    hint = "pass model.pt or best.pt of train-images, or a file of TrainedImages.save"
     try:
         saved = torch.load(path, weights_only=True, map_location="cpu")
     except OSError:
         raise
     except Exception as error:  # torch may raise anything
-        raise ValueError(f"{str(path)!r} is no file of a network; {NETWORK_FILES}") from error
+        raise ValueError(f"{str(path)!r} is no file of a network; {hint}") from error
     if not isinstance(saved, dict) or saved.keys() != {"network", "arguments", "classes", "state"}:
-        raise ValueError(f"{str(path)!r} is not such a file, perhaps a checkpoint or a state dict; {NETWORK_FILES}")
+        raise ValueError(f"{str(path)!r} is not such a file, perhaps a checkpoint or a state dict; {hint}")
     network = IMAGE_NETWORKS[saved["network"]](**saved["arguments"])
     network.load_state_dict(saved["state"])
     return network.eval(), saved["classes"]
@@ -194,66 +216,52 @@ def train_images(
         seed=seed,
         device=torch_device,
     )
+    check_choice("precision", precision, ["auto", "float32", "bf16"])
+    compile_config = resolve_compile_config("auto", net)  # all accelerations that the device offers
+    if precision != "auto":
+        channels_last = compile_config.graphs and precision == "bf16"
+        compile_config = replace(compile_config, precision=precision, channels_last=channels_last)
     settings = {name: arguments[name] for name in SETTINGS}
-    settings |= {"network": architecture[0], "optimizer": repr(rule), "data": _checksum(images)}
+    checksum = 0
+    for array in (images.x_train, images.y_train, images.x_test, images.y_test):
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    settings |= {"network": architecture[0], "optimizer": repr(rule), "data": checksum}
     n = len(batches) * min(batch_size, len(x))
     x_val, y_val = images.x_train[validation], images.y_train[validation]
-    history = TrainingHistory(net, x_val, y_val, n, settings, checkpoint, callback)
+    history = _TrainingHistory(net, x_val, y_val, n, settings, checkpoint, callback)
     start = perf_counter()
-    _train(
-        image_method,
+    image_method.train(
         net,
         batches,
         x.shape[1],
         seed,
+        torch_device,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
         optimizer=rule,
         epochs=check_count("epochs", epochs),
-        compile_config=_resolve_precision(precision, net),
+        compile_config=compile_config,
         callback=history,
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
     )
     seconds = perf_counter() - start
     best_test = None
     if history.best_state is not None:
-        last_state = state_on_cpu(net)
+        last_state = _state_on_cpu(net)
         net.load_state_dict(history.best_state)
-        best_test = score_images(net, images.x_test, images.y_test)
+        best_test = _score_images(net, images.x_test, images.y_test)
         net.load_state_dict(last_state)
     return TrainedImages(
         network=net.eval(),
         architecture=architecture,
         classes=images.classes,
         history=history.history,
-        test=score_images(net, images.x_test, images.y_test),
+        test=_score_images(net, images.x_test, images.y_test),
         best_epoch=history.best_epoch,
         best_state=history.best_state,
         best_test=best_test,
         seconds=seconds,
     )
-
-
-SETTINGS = (
-    "method", "network", "epochs", "learning_rate", "weight_decay", "batch_size", "alpha", "lam_per", "gamma", "beta",
-    "statistics", "augment", "seed", "held_out",
-)  # fmt: skip
-"""Arguments that identify a run: a checkpoint of a run with others is not continued."""
-
-
-def _train(
-    method: ImageMethod, network: StagedNetwork, batches: ImageBatches, channels: int, seed: int, **options: Any
-) -> None:
-    """Train a network in place, for AdaMixup together with its policy and critic."""
-    if not method.learns_to_mix:
-        train_network(network, batches, mixer=method.mixer, labeler=method.labeler, **options)
-        return
-    like = next(network.parameters())
-    policy, critic = (
-        SmallConvNet(inputs, outputs, seed=[seed, outputs]).to(like.device)
-        for inputs, outputs in ((2 * channels, 3), (channels, 2))
-    )
-    train_adamixup_network(network, batches, policy=policy, critic=critic, **options)
 
 
 def _resolve_device(device: str) -> torch.device:
@@ -267,18 +275,82 @@ def _resolve_device(device: str) -> torch.device:
         raise ValueError(f"device={device!r} cannot be used ({reason}); use 'auto' or 'cpu'") from error
 
 
-def _resolve_precision(precision: str, network: StagedNetwork) -> CompileConfig:
-    """Return all accelerations that the device offers, in this precision."""
-    check_choice("precision", precision, ["auto", "float32", "bf16"])
-    fast = resolve_compile_config("auto", network)
-    if precision == "auto":
-        return fast
-    return replace(fast, precision=precision, channels_last=fast.graphs and precision == "bf16")
+def _score_images(network: StagedNetwork, x: NDArray[np.uint8], y: NDArray[np.int64]) -> ImageScores:
+    """Measure a network on images (N, C, H, W) with class indices (N,)."""
+    log_proba = log_softmax(as_numpy(predict_scores(network, x)).astype(np.float64), axis=1)
+    return ImageScores(float(metrics.accuracy(log_proba, y)), float(metrics.log_loss(log_proba, y)))
 
 
-def _checksum(images: ImageDataset) -> int:
-    """Return a checksum of images and labels."""
-    value = 0
-    for part in (images.x_train, images.y_train, images.x_test, images.y_test):
-        value = zlib.crc32(np.ascontiguousarray(part).data, value)
-    return value
+def _state_on_cpu(network: StagedNetwork) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
+
+
+@final
+class _TrainingHistory(Callback):
+    """Callback that records the metrics of each epoch, and the state dict of the best one.
+
+    They are measured on held-out images `x`, `y`, which may be empty; an epoch has `n` training images. With a
+    `checkpoint` of the training, the history is saved beside it, and continued if the settings are the same.
+    """
+
+    def __init__(
+        self,
+        network: StagedNetwork,
+        x: NDArray[np.uint8],
+        y: NDArray[np.int64],
+        n: int,
+        settings: dict[str, Any],
+        checkpoint: str | Path | None,
+        callback: Callback | None,
+    ) -> None:
+        self.network, self.n, self.settings, self._callback = network, n, settings, callback
+        self._x, self._y = x, y
+        self.history: list[EpochMetrics] = []
+        self.best_epoch: int | None = None
+        self.best_state: dict[str, Tensor] | None = None
+        self._path = None if checkpoint is None else Path(f"{checkpoint}.history")
+        if self._path is not None and Path(str(checkpoint)).exists():
+            if not self._path.exists():
+                name = self._path.name
+                raise ValueError(f"the checkpoint has no {name!r} beside it; start over with another checkpoint path")
+            saved = torch.load(self._path, weights_only=True, map_location="cpu")
+            for name, value in settings.items():
+                if saved["settings"].get(name) != value:
+                    raise ValueError(
+                        f"the checkpoint beside {str(self._path)!r} was made with "
+                        f"{name}={saved['settings'].get(name)!r}, not {value!r}; use the same settings, or start over "
+                        "with another checkpoint path, on the command line with --restart or another --output"
+                    )
+            self.history, self.best_epoch, self.best_state = saved["history"], saved["best_epoch"], saved["best_state"]
+        self._save()
+        self._start = perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        """Record an epoch that ended with the mean loss `logs["loss"]`."""
+        number, loss = epoch + 1, float(logs["loss"])
+        seconds = max(perf_counter() - self._start, 1e-9)
+        if not np.isfinite(loss):
+            raise ValueError(f"the loss of epoch {number} is {loss}; lower learning_rate")
+        scores = _score_images(self.network, self._x, self._y) if len(self._x) else ImageScores(np.nan, np.nan)
+        current = {
+            "epoch": number,
+            "loss": loss,
+            "held_out_accuracy": scores.accuracy,
+            "held_out_log_loss": scores.log_loss,
+            "images_per_second": self.n / seconds,
+        }
+        self.history = [*(earlier for earlier in self.history if earlier["epoch"] < number), current]
+        ranks = [(one["held_out_accuracy"], -one["held_out_log_loss"]) for one in self.history]
+        if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):  # accuracy first, then log-loss
+            self.best_epoch, self.best_state = number, _state_on_cpu(self.network)
+        self._save()
+        if self._callback is not None:
+            self._callback.on_epoch_end(epoch, current)
+        self._start = perf_counter()
+
+    def _save(self) -> None:
+        """Save the history, completely or not at all; of several processes only the first does."""
+        if self._path is None or rank_and_world_size()[0] > 0:
+            return
+        names = ("settings", "history", "best_epoch", "best_state")
+        save_atomically({name: getattr(self, name) for name in names}, self._path)

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from genlabel.evaluation.comparison.run import PRIOR_BASELINE, SCORES
+from genlabel.evaluation.comparison import PRIOR_BASELINE, SCORES
 
 CONFIDENCE_LEVEL = 0.95
 MIN_SPLITS = 5
@@ -66,9 +66,7 @@ class PairedDifference:
 def pair_methods(
     results: pd.DataFrame, method: str, other: str, score: str = "log_loss", test_size: float = 0.3
 ) -> PairedDifference:
-    """Compare two methods on the splits that both have.
-
-    The interval of the gain is that of :func:`interval`.
+    """Compare two methods on the splits that both have; the interval of the gain is that of :func:`interval`.
 
     Parameters
     ----------
@@ -95,21 +93,12 @@ def pair_methods(
     return PairedDifference(method, other, score, *counts, float(gains.mean()), low, high)
 
 
-def interval(values: ArrayLike, test_size: float = 0.3, level: float = CONFIDENCE_LEVEL) -> tuple[float, float]:
-    """Return the confidence interval of the mean score over repeated random splits.
+def interval(values: ArrayLike, test_size: float = 0.3) -> tuple[float, float]:
+    """Return the 95 % confidence interval of the mean score over repeated random splits.
 
-    The splits share most of their training rows, so that their scores are not independent: the variance of the mean is
-    s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
+    The splits share most of their training rows, so that their scores (J,) are not independent: the variance of the
+    mean is s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
 
-    Parameters
-    ----------
-    values : array (J,)
-    test_size : float
-        Share of the rows held out in each split.
-    level : float
-
-    Examples
-    --------
     >>> low, high = interval([0.90, 0.92, 0.94])
     >>> round(low, 4), round(high, 4)
     (0.8449, 0.9951)
@@ -119,39 +108,24 @@ def interval(values: ArrayLike, test_size: float = 0.3, level: float = CONFIDENC
     if n < 2:
         return mean, mean
     error = float(scores.std(ddof=1)) * np.sqrt(1.0 / n + test_size / (1.0 - test_size))
-    half = float(student.ppf(0.5 + level / 2.0, n - 1) * error)
+    half = float(student.ppf(0.5 + CONFIDENCE_LEVEL / 2.0, n - 1) * error)
     return mean - half, mean + half
 
 
 def summarize(results: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and standard deviation over the splits, a row for each method in the order of the results.
-
-    >>> results = pd.DataFrame({"method": ["m", "m"], "accuracy": [0.8, 0.9], "log_loss": 0.5, "seconds": 1.0})
-    >>> summarize(results)["accuracy"].round(2)
-            mean   std
-    method
-    m       0.85  0.07
-    """
+    """Return mean and standard deviation over the splits, a row for each method in the order of the results."""
     columns = [name for name in (*SCORES, "seconds") if name in results]
     return results.groupby("method", sort=False)[columns].agg(["mean", "std"])
 
 
 def accuracy_in_percent(results: pd.DataFrame) -> pd.DataFrame:
-    """Return results with accuracy and balanced accuracy in percent, for tables and figures.
-
-    >>> accuracy_in_percent(pd.DataFrame({"accuracy": [0.5], "auc": [0.5]})).to_dict("records")
-    [{'accuracy': 50.0, 'auc': 0.5}]
-    """
+    """Return results with accuracy and balanced accuracy in percent, for tables and figures."""
     columns = [name for name in ("accuracy", "balanced_accuracy") if name in results]
     return results.assign(**{name: 100.0 * results[name] for name in columns})
 
 
 def rank_methods(results: pd.DataFrame) -> list[str]:
-    """Return the methods by mean log-loss, the lowest first.
-
-    >>> rank_methods(pd.DataFrame({"method": ["a", "b"], "log_loss": [0.5, 0.2]}))
-    ['b', 'a']
-    """
+    """Return the methods by mean log-loss, the lowest first."""
     means = results.groupby("method", sort=False)["log_loss"].mean()
     return [str(name) for name in means.sort_values(kind="stable").index]
 
@@ -159,15 +133,6 @@ def rank_methods(results: pd.DataFrame) -> list[str]:
 def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     """Return the result of a comparison in words: the best method, methods as good, and whether mixing helps.
 
-    Parameters
-    ----------
-    results : DataFrame
-        Result of `compare`.
-    test_size : float
-        See `pair_methods`.
-
-    Examples
-    --------
     >>> results = pd.DataFrame({"method": ["vanilla", "mixup"] * 3, "split": [0, 0, 1, 1, 2, 2], "accuracy": 0.9,
     ...                         "log_loss": [0.41, 0.30, 0.40, 0.31, 0.42, 0.32]})
     >>> for line in verdict(results): print(line)
@@ -188,16 +153,11 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in close):
         lines.append("no method is clearly better than the class shares: the features tell little here")
     lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _pairs_of_interest(methods)]
-    return lines + _note_prior_predictions(results) + _note_uninformative_accuracy(results, test_size)
+    return lines + _note_prior_baseline(results, test_size)
 
 
 def as_plain(results: pd.DataFrame, test_size: float = 0.3) -> dict[str, Any]:
-    """Return the summary, the verdict and all pairs as plain dicts and lists, fit for JSON; NaN is None.
-
-    >>> results = pd.DataFrame({"method": ["a"], "split": [0], "accuracy": [0.9], "log_loss": [0.2]})
-    >>> as_plain(results)["methods"]["a"]["accuracy"]
-    {'mean': 0.9, 'std': None}
-    """
+    """Return the summary, the verdict and all pairs as plain dicts and lists, fit for JSON; NaN is None."""
 
     def plain(value: Any) -> Any:
         if not isinstance(value, float):
@@ -225,25 +185,19 @@ def _pairs_of_interest(methods: list[str]) -> list[tuple[str, str]]:
     return [(one, other) for one, other in pairs if one in methods and other in methods]
 
 
-def _note_prior_predictions(results: pd.DataFrame) -> list[str]:
-    """Return a line for each method that predicts the class priors on every split."""
+def _note_prior_baseline(results: pd.DataFrame, test_size: float) -> list[str]:
+    """Return lines on methods that predict the class priors, and on an accuracy that no method raises above theirs."""
     losses = results.pivot_table(index="split", columns="method", values="log_loss", sort=False)
-    if PRIOR_BASELINE not in losses:
+    if PRIOR_BASELINE not in losses or len(losses.columns) < 2:
         return []
     differences = losses.drop(columns=PRIOR_BASELINE).sub(losses[PRIOR_BASELINE], axis=0).abs().max()
     reasons = {"boosting": " (by default a leaf takes 20 rows, which leaves small tables whole)"}
     same = [str(name) for name in differences.index if differences[name] < SAME_LOSS_TOLERANCE]
-    return [f"{name} predicts the class shares on every split{reasons.get(name, '')}" for name in same]
-
-
-def _note_uninformative_accuracy(results: pd.DataFrame, test_size: float) -> list[str]:
-    """Return a line if accuracy does not distinguish the methods from guessing the most frequent class."""
-    names = list(dict.fromkeys(results["method"]))
-    if PRIOR_BASELINE not in names or len(names) < 2 or results["split"].nunique() < MIN_SPLITS:
-        return []
+    lines = [f"{name} predicts the class shares on every split{reasons.get(name, '')}" for name in same]
     means = results.groupby("method")["accuracy"].mean()
     best = str(means.drop(PRIOR_BASELINE).idxmax())
-    if pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size).low > 0:
-        return []
-    rate = f"{100.0 * means[PRIOR_BASELINE]:.1f} %"
-    return [f"accuracy tells no method from always guessing the most frequent class ({rate}): see the other scores"]
+    enough = results["split"].nunique() >= MIN_SPLITS
+    if enough and not pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size).low > 0:
+        guess = f"always guessing the most frequent class ({100.0 * means[PRIOR_BASELINE]:.1f} %)"
+        lines.append(f"accuracy tells no method from {guess}: see the other scores")
+    return lines

@@ -1,4 +1,4 @@
-"""Methods and networks for images by name: a mixer and a labeler, a network and its arguments."""
+"""Methods and networks for images by name: a mixer and a labeler, and how they train; a network and its arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from genlabel._validation import check_choice
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, LinearLabel, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
-from genlabel.training.networks.convolutional import IMAGE_NETWORKS
+from genlabel.training import ImageBatches, train_network
+from genlabel.training.adamixup import train_adamixup_network
+from genlabel.training.networks import StagedNetwork
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS, SmallConvNet
 
 IMAGE_METHODS = (
     "vanilla",
@@ -38,6 +41,19 @@ class ImageMethod(NamedTuple):
     learns_to_mix: bool = False
     """True if a policy and a critic learn how to mix together with the network: AdaMixup."""
 
+    def train(
+        self, network: StagedNetwork, batches: ImageBatches, channels: int, seed: int, device: Any, **options: Any
+    ) -> None:
+        """Train a network in place; `options` are those of `train_network`."""
+        if not self.learns_to_mix:
+            train_network(network, batches, mixer=self.mixer, labeler=self.labeler, **options)
+            return
+        policy, critic = (
+            SmallConvNet(inputs, outputs, seed=[seed, outputs]).to(device)
+            for inputs, outputs in ((2 * channels, 3), (channels, 2))
+        )
+        train_adamixup_network(network, batches, policy=policy, critic=critic, **options)
+
 
 def make_image_method(
     method: str,
@@ -49,26 +65,10 @@ def make_image_method(
     beta: float = 0.95,
     statistics: str = "near",
 ) -> ImageMethod:
-    """Return the mixer and the labeler of a method.
+    """Return a method of `IMAGE_METHODS`, with options as in :func:`genlabel.evaluation.images.train_images`.
 
-    Parameters
-    ----------
-    method : str
-        One of `IMAGE_METHODS`.
-    num_classes : int
-    alpha : float, optional
-        Parameter of the Beta distribution of lam; if not given, 2 for manifold mixup and 1 for mixup and CutMix.
-        AdaMixup learns its own weights.
-    lam_per, gamma, beta, statistics
-        See :func:`genlabel.evaluation.images.train_images`.
-
-    Examples
-    --------
     >>> make_image_method("mixup", 10).mixer
     Mixup()
-    >>> make_image_method("mixupp", 10)
-    Traceback (most recent call last):
-    ValueError: method='mixupp' is not known; choose one of 'vanilla', 'mixup', ...
     """
     check_choice("method", method, IMAGE_METHODS)
     if method == "adamixup":
