@@ -20,7 +20,7 @@ from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.densities import PerClassDensity, PowerTransformedDensity
 from genlabel.densities.candidates import default_candidates
-from genlabel.densities.per_class import ClassSample
+from genlabel.densities.samples import ClassSample
 from genlabel_paper.benchmark import dataset_means, run_benchmark, wilcoxon_holm
 
 FAMILIES: dict[str, Callable[[str], bool]] = {

@@ -19,22 +19,22 @@ from genlabel.densities import (
     ClassDensity,
     DensityWarning,
     DiscriminantDensity,
-    FixedDensity,
     FlowDensity,
     ForestDensity,
     GANDensity,
     GaussianDensity,
     KernelDensity,
-    LatentDensity,
     MixtureDensity,
-    NeuralDensity,
     PerClassDensity,
     PowerTransformedDensity,
     StackedDensity,
     VAEDensity,
     fixed_gaussians,
 )
+from genlabel.densities.base import FixedDensity
+from genlabel.densities.neural import NeuralDensity
 from genlabel.densities.stacked import WeightedDensities
+from genlabel.densities.transformed import LatentDensity
 from genlabel.registry import DENSITIES as REGISTERED
 from genlabel.testing import check_density
 from genlabel.training.networks import MLP

@@ -12,22 +12,17 @@ from genlabel._arrays import ROUNDING_TOLERANCE
 from genlabel.densities import DensityWarning, covariance
 from genlabel.densities.covariance import (
     EIGENVALUE_FLOOR,
+    Gaussians,
     GroupMoments,
-    Groups,
-    diagonal_whitening,
+    Whitening,
     effective_size,
-    group_by_class,
-    group_moments,
     ledoit_wolf,
     moments,
-    normal_log_prob,
     shrink,
-    to_gaussians,
     usable_covariance,
     whiten,
-    whitening,
 )
-from genlabel.densities.per_class import ClassSample, class_samples
+from genlabel.densities.samples import ClassSample, Groups, class_samples
 
 SCALES = np.array([1e-12, 1e-3, 1.0, 1e5, 1e12])
 
@@ -57,16 +52,16 @@ def test_moments_are_those_of_numpy(unbiased: bool) -> None:
 def test_spherical_samples_are_shrunk_completely() -> None:
     """Nothing is lost there: the covariance is its own mean already."""
     X, ones = points(9, 1), torch.ones(9).double()
-    assert ledoit_wolf(X, ones, *moments(X, ones, unbiased=False)) == 1.0
+    assert ledoit_wolf(X, ones) == 1.0
     square = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
-    assert ledoit_wolf(square, ones[:4], *moments(square, ones[:4], unbiased=False)) == 1.0
+    assert ledoit_wolf(square, ones[:4]) == 1.0
 
 
 @pytest.mark.parametrize("offset", [0.0, 1.0])
 def test_a_whitening_inverts_the_covariance_of_features_at_any_scale(offset: float) -> None:
     X = points(60, 5) * torch.from_numpy(SCALES)
     mean, sigma = moments(X, torch.ones(60).double(), unbiased=False)
-    center, matrix, log_det = whitening(sample_of(X), mean, sigma, "it")
+    center, matrix, log_det = Whitening.of(sample_of(X), mean, sigma, "it")
     np.testing.assert_allclose(matrix.T @ sigma @ matrix, np.eye(5), atol=1e-8)
     correlation = sigma.numpy() / np.outer(SCALES, SCALES)
     assert log_det == pytest.approx(np.linalg.slogdet(correlation)[1] + 2 * np.log(SCALES).sum())
@@ -79,7 +74,7 @@ def test_a_singular_covariance_is_regularized_with_a_warning() -> None:
     X[:, 2] = X[:, 0] - 2.0 * X[:, 1]
     mean, sigma = moments(X, torch.ones(30).double(), unbiased=False)
     with pytest.warns(DensityWarning, match=r"it: class 'a' has a singular covariance; using eigenvalues .* 0.0001"):
-        white = whitening(sample_of(X), mean, sigma, "it")
+        white = Whitening.of(sample_of(X), mean, sigma, "it")
     spread = sigma.diagonal().sqrt()
     values, vectors = np.linalg.eigh((sigma / torch.outer(spread, spread)).numpy())
     floored = (vectors * np.maximum(values, EIGENVALUE_FLOOR)) @ vectors.T * torch.outer(spread, spread).numpy()
@@ -94,12 +89,12 @@ def test_a_constant_feature_has_the_within_class_scale_or_one(scale: float) -> N
     sample = sample_of(X, others)
     mean, sigma = moments(X, sample.weight, unbiased=False)
     with pytest.warns(DensityWarning, match="singular"):
-        white = whitening(sample, mean, sigma, "it")
+        white = Whitening.of(sample, mean, sigma, "it")
     expected = EIGENVALUE_FLOOR * float(sample.pooled[1, 1])
     assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(expected)
     others[:, 1] = 5.0 * scale
     with pytest.warns(DensityWarning, match="singular"):
-        white = whitening(sample_of(X, others), mean, sigma, "it")
+        white = Whitening.of(sample_of(X, others), mean, sigma, "it")
     assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(EIGENVALUE_FLOOR)
 
 
@@ -109,7 +104,7 @@ def test_rounding_is_not_spread() -> None:
     noise = 100.0 * ROUNDING_TOLERANCE
     spread = torch.tensor([0.5 * noise, 2.0 * noise, 2.0 * noise, 1e-150, 1e-160], dtype=torch.float64)
     whole = torch.tensor([EIGENVALUE_FLOOR**0.5, *spread[1:4].tolist(), EIGENVALUE_FLOOR**0.5], dtype=torch.float64)
-    white = diagonal_whitening(center, spread**2)
+    white = Whitening.of_variances(center, spread**2)
     np.testing.assert_allclose(1 / white.matrix, whole, rtol=1e-6)
     assert white.log_det == pytest.approx(2 * float(whole.log().sum()), rel=1e-9)
     assert torch.equal(whiten(center[None] + 1.0, center, white.matrix), (center[None] + 1.0 - center) * white.matrix)
@@ -123,12 +118,12 @@ def test_rounding_is_not_spread() -> None:
     assert GroupMoments(center[None, None, :], (still**2).diag()[None, None], zero[None]).has_spread.tolist() == [
         [False]
     ]
-    gaussians, singular = to_gaussians(center, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
+    gaussians, singular = Gaussians.of(center, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
     assert float(1 / gaussians.matrix[1, 1]) == pytest.approx(1.0)
     assert bool(singular)
     for deviation, floored in ((1e-150, False), (1e-160, True)):
         spread = torch.tensor([deviation**2, 1.0], dtype=torch.float64).diag()
-        gaussians, singular = to_gaussians(torch.zeros(2, dtype=torch.float64), spread)
+        gaussians, singular = Gaussians.of(torch.zeros(2, dtype=torch.float64), spread)
         assert bool(singular) is floored
         assert float(1 / gaussians.matrix[0, 0]) == pytest.approx(EIGENVALUE_FLOOR**0.5 if floored else deviation)
 
@@ -138,10 +133,10 @@ def test_small_classes_are_shrunk_or_pooled_with_a_warning() -> None:
     for n, d in ((3, 3), (2, 5)):
         X = points(n, d)
         sample = sample_of(X)
-        mean, biased = moments(X, sample.weight, unbiased=False)
+        biased = moments(X, sample.weight)[1]
         with pytest.warns(DensityWarning, match=f"it: class 'a' has {n} samples for {d} features; using Ledoit-Wolf"):
             result = usable_covariance(sample, biased * n / (n - 1), "it")
-        expected = shrink(biased * n / (n - 1), ledoit_wolf(X, sample.weight, mean, biased))
+        expected = shrink(biased * n / (n - 1), ledoit_wolf(X, sample.weight))
         np.testing.assert_allclose(result, expected, rtol=1e-12)
     given = torch.eye(3).double()
     assert usable_covariance(sample_of(points(4, 3)), given, "it") is given
@@ -158,12 +153,12 @@ def groups() -> tuple[Tensor, Tensor, Tensor, Groups]:
     X, index = points(31, 3), torch.from_numpy(np.random.default_rng(3).permutation(np.repeat([0, 1, 2], [6, 15, 10])))
     weight = torch.from_numpy(np.random.default_rng(4).uniform(0.2, 2, (4, 31)))
     weight[1, ::3] = 0.0
-    return X, index, weight, group_by_class(X, index, weight)
+    return X, index, weight, Groups.by_class(X, index, weight)
 
 
 def test_groups_equal_single_classes(groups: tuple[Tensor, Tensor, Tensor, Groups]) -> None:
     X, index, weight, result = groups
-    mean, spread, within = group_moments(result)
+    mean, spread, within = GroupMoments.of(result)
     assert result.points.shape == (3, 15, 3)
     for g, shares in enumerate(weight):
         scatter = torch.zeros(3, 3).double()
@@ -183,14 +178,14 @@ def test_gaussians_of_many_groups_equal_scipy(
     """At unlike scales, and where one of them is singular; in blocks of rows as in one."""
     X, _, _, result = groups
     scale = torch.tensor([1e-6, 1.0, 1e6], dtype=torch.float64)
-    mean, spread, _ = group_moments(result)
+    mean, spread, _ = GroupMoments.of(result)
     mean, spread = mean * scale, spread * torch.outer(scale, scale)
     spread[2, 3] = torch.outer(scale, scale)
-    gaussians, singular = to_gaussians(mean, spread)
+    gaussians, singular = Gaussians.of(mean, spread)
     assert singular.nonzero().tolist() == [[2, 3]]
-    flat = covariance.Gaussians(*(part.flatten(0, 1) for part in gaussians))
+    flat = Gaussians(*(part.flatten(0, 1) for part in gaussians))
     monkeypatch.setattr(covariance, "MAX_CHUNK_VALUES", 150)  # 4 rows of 12 Gaussians in 3 dimensions
-    values = normal_log_prob(X * scale, flat).view(31, 3, 4)
+    values = flat.log_prob(X * scale).view(31, 3, 4)
     np.testing.assert_allclose(flat.log_prob(X * scale), values.view(31, 12), rtol=1e-12)
     for c, g in np.ndindex(3, 4):
         if (c, g) != (2, 3):
@@ -207,11 +202,11 @@ def test_an_almost_singular_covariance_is_regularized() -> None:
     """The last pivot squared is 1 - r^2: below 1e-10 the correlation is floored."""
     for gap, expected in ((1e-11, True), (1e-9, False)):
         r = (1.0 - gap) ** 0.5
-        _, singular = to_gaussians(torch.zeros(2).double(), torch.tensor([[1.0, r], [r, 1.0]], dtype=torch.float64))
+        _, singular = Gaussians.of(torch.zeros(2).double(), torch.tensor([[1.0, r], [r, 1.0]], dtype=torch.float64))
         assert bool(singular) is expected
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whitening(sample_of(points(9, 2)), torch.zeros(2).double(), torch.eye(2).double(), "it")
+        Whitening.of(sample_of(points(9, 2)), torch.zeros(2).double(), torch.eye(2).double(), "it")
 
 
 def test_the_qr_fallback_is_a_cholesky_factor() -> None:

@@ -10,9 +10,20 @@ from sklearn.base import clone
 from genlabel.data.datasets import make_circle
 from genlabel.densities import DensityWarning, GANDensity
 from genlabel.densities.gan.density import CollapsedGeneratorError
-from genlabel.densities.gan.generators import Charts, Generators, Latents, log_likelihood
-from genlabel.densities.gan.inversion import NORMS, Bank, Inverter
-from genlabel.densities.gan.networks import ConvNetwork, Perceptron, StackedNetwork, apply, linearize
+from genlabel.densities.gan.generators import (
+    NORMS,
+    Bank,
+    Charts,
+    ConvNetwork,
+    Generators,
+    Inverter,
+    Latents,
+    Perceptron,
+    StackedNetwork,
+    apply,
+    linearize,
+    log_likelihood,
+)
 from genlabel.densities.gan.training import (
     CURVE_POINTS,
     ClassRows,

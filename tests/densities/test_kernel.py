@@ -13,7 +13,8 @@ from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from genlabel.densities import DensityWarning, GaussianDensity, KernelDensity, kernel
-from genlabel.densities.cross_validation import CrossValSample, held_out_log_prob
+from genlabel.densities.samples import CrossValSample
+from genlabel.densities.stacking import held_out_log_prob
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

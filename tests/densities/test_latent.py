@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from genlabel.densities import GaussianDensity, LatentDensity
+from genlabel.densities import GaussianDensity
+from genlabel.densities.transformed import LatentDensity
 from genlabel.training.networks import MLP
 
 

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from genlabel.data.folds import make_folds
 from genlabel.densities import DensityWarning, DiscriminantDensity, StackedDensity
-from genlabel.densities.discriminant import LowRankGaussians
+from genlabel.densities.covariance import LowRankGaussians
 
 
 def data(seed: int, n: int = 24, d: int = 40, k: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,10 +17,10 @@ from genlabel.densities import (
     GaussianDensity,
     KernelDensity,
     MixtureDensity,
-    NeuralDensity,
     VAEDensity,
 )
 from genlabel.densities.candidates import named_densities
+from genlabel.densities.neural import NeuralDensity
 
 pytest.importorskip("zuko", reason="flows need the package zuko")
 

@@ -12,7 +12,8 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from genlabel.densities import CollapseWarning, OnlineGaussianDensity
+from genlabel.densities import OnlineGaussianDensity
+from genlabel.densities.online import CollapseWarning
 from genlabel.labeling import OnlineGenLabel
 from genlabel.mixing import MixParams, Mixup
 from genlabel.mixing.base import draw_to_device, identity_params

@@ -15,7 +15,7 @@ from genlabel.densities import (
     MixtureDensity,
     PowerTransformedDensity,
 )
-from genlabel.densities.power_transform import PowerTransform
+from genlabel.densities.transformed import PowerTransform
 
 
 def skewed(seed: int, n: int = 100, d: int = 4) -> tuple[np.ndarray, np.ndarray]:

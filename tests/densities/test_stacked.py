@@ -34,16 +34,17 @@ from genlabel.densities.candidates import (
     default_candidates,
     named_densities,
 )
-from genlabel.densities.cross_validation import BatchedCrossValidation, stratified_order
-from genlabel.densities.power_transform import PowerTransform
+from genlabel.densities.samples import stratified_order
 from genlabel.densities.stacked import WeightedDensities
 from genlabel.densities.stacking import (
     MIN_LOG_PROBA,
     TEMPERATURES,
+    BatchedCrossValidation,
     fit_stacking,
     log_proba_of_true_class,
     stacking_weights,
 )
+from genlabel.densities.transformed import PowerTransform
 from genlabel.metrics import calibration_error
 
 FEW: list[ClassDensity] = [
@@ -537,7 +538,7 @@ def test_chunk_sizes_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -
     """Small chunks split the folds and the settings."""
     X, y = data(14, k=3)
     whole = StackedDensity(cv=4).fit(X, y)
-    for name in ("covariance", "discriminant", "cross_validation", "stacking", "power_transform"):
+    for name in ("covariance", "gaussian", "samples", "stacking", "transformed"):
         monkeypatch.setattr(f"genlabel.densities.{name}.MAX_CHUNK_VALUES", 500)
     parts = StackedDensity(cv=4).fit(X, y)
     np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)
@@ -573,8 +574,8 @@ def test_large_tables_are_searched_on_subsamples(monkeypatch: pytest.MonkeyPatch
     X, y = data(15, n=300, k=3)
     whole = StackedDensity(FEW, cv=3).fit(X, y)
     assert whole.report_["rows"] == 300
-    monkeypatch.setattr("genlabel.densities.stacked.MAX_SEARCH_ROWS", 120)
-    monkeypatch.setattr("genlabel.densities.stacked.MAX_WEIGHTING_ROWS", 200)
+    monkeypatch.setattr("genlabel.densities.stacking.MAX_SEARCH_ROWS", 120)
+    monkeypatch.setattr("genlabel.densities.stacking.MAX_WEIGHTING_ROWS", 200)
     some = StackedDensity(FEW, cv=3).fit(X, y)
     assert some.report_["rows"] == 200
     assert [row["name"] for row in some.report_["candidates"]] == [row["name"] for row in whole.report_["candidates"]]
@@ -584,7 +585,7 @@ def test_large_tables_are_searched_on_subsamples(monkeypatch: pytest.MonkeyPatch
     assert held.sum() == 200
     assert abs(np.bincount(y[held]) - 200 / 3).max() <= 1
     np.testing.assert_allclose(some.unfitted_stack().fit(X, y).log_prob(X), some.log_prob(X), rtol=1e-10)
-    monkeypatch.setattr("genlabel.densities.stacked.MAX_WEIGHTING_ROWS", 300)
+    monkeypatch.setattr("genlabel.densities.stacking.MAX_WEIGHTING_ROWS", 300)
     again = StackedDensity(FEW, cv=3).fit(X, y)
     kept = [row["name"] for row in again.report_["candidates"] if row["rows"] == 300]
     named = {row["name"]: row for row in whole.report_["candidates"]}

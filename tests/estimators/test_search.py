@@ -22,7 +22,7 @@ from genlabel import (
     Mixup,
     MixupClassifier,
 )
-from genlabel.densities import LatentDensity
+from genlabel.densities.transformed import LatentDensity
 from genlabel.labeling import LogisticLabel
 from genlabel.training.batching import Hyperparameters, TrainingTask
 from genlabel.training.fleet import weight_rng

@@ -27,7 +27,7 @@ from genlabel import (
     diagnose,
 )
 from genlabel.densities import DiscriminantDensity
-from genlabel.densities.covariance import to_gaussians
+from genlabel.densities.covariance import Gaussians
 from genlabel.densities.gan.generators import Charts
 from genlabel.densities.posterior import log_posterior
 
@@ -102,7 +102,7 @@ def test_a_mixture_of_few_points_in_many_features_is_regular_at_every_scale(scal
 def test_a_covariance_of_eigenvalues_far_apart_has_its_root() -> None:
     covariance = torch.diag(torch.tensor([1.0, 1e-40, 1.0], dtype=torch.float64))
     covariance[0, 1] = covariance[1, 0] = 1e-3
-    found, singular = to_gaussians(torch.zeros(1, 3, dtype=torch.float64), covariance[None])
+    found, singular = Gaussians.of(torch.zeros(1, 3, dtype=torch.float64), covariance[None])
     assert singular.all()
     assert torch.isfinite(found.log_prob(torch.zeros(2, 3, dtype=torch.float64))).all()
 

@@ -10,7 +10,8 @@ import torch
 from hypothesis import strategies as st
 
 from genlabel import GaussianDensity, GenMix, KernelDensity, OnlineGenLabel
-from genlabel.densities import LatentDensity, OnlineGaussianDensity, fixed_gaussians
+from genlabel.densities import OnlineGaussianDensity, fixed_gaussians
+from genlabel.densities.transformed import LatentDensity
 from genlabel.mixing import HiddenGenMix, Mixup
 from genlabel.training.networks import MLP
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup
-from genlabel.densities import CollapseWarning
+from genlabel.densities.online import CollapseWarning
 from genlabel.mixing import Mixer
 
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

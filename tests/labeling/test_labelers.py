@@ -13,13 +13,13 @@ from torch.distributions import MultivariateNormal
 from genlabel.densities import (
     ClassDensity,
     DensityWarning,
-    FixedDensity,
     GaussianDensity,
     KernelDensity,
     OnlineGaussianDensity,
     StackedDensity,
     fixed_gaussians,
 )
+from genlabel.densities.base import FixedDensity
 from genlabel.densities.gaussian import MIN_PAIR_FEATURES
 from genlabel.densities.posterior import log_posterior
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel

@@ -11,7 +11,8 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from genlabel.densities import CollapseWarning, OnlineGaussianDensity
+from genlabel.densities import OnlineGaussianDensity
+from genlabel.densities.online import CollapseWarning
 from genlabel.labeling import LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import MixParams, Mixup

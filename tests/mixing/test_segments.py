@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from scipy.stats import chisquare
 from torch.distributions import MultivariateNormal
 
-from genlabel.densities import FixedDensity
+from genlabel.densities.base import FixedDensity
 from genlabel.mixing.finders import (
     INNER_NODES,
     Brackets,

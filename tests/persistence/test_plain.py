@@ -22,16 +22,16 @@ from genlabel.densities import (
     GANDensity,
     GaussianDensity,
     KernelDensity,
-    LatentDensity,
     MixtureDensity,
-    NeuralDensity,
     PerClassDensity,
     PowerTransformedDensity,
     StackedDensity,
     VAEDensity,
     fixed_gaussians,
 )
+from genlabel.densities.neural import NeuralDensity
 from genlabel.densities.stacked import WeightedDensities
+from genlabel.densities.transformed import LatentDensity
 from genlabel.estimators import Typicality
 from genlabel.persistence.files import Decoder, Encoder
 from genlabel.persistence.objects import CLASSES, PersistenceError, class_by_name

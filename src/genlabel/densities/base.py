@@ -1,9 +1,10 @@
-"""Base class of the class-conditional densities: `fit(X, y)` and `log_prob(X)`, in log space only."""
+"""Base classes of the class-conditional densities, `fit(X, y)` and `log_prob(X)` in log space only; given densities."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, final
 
 import numpy as np
@@ -11,9 +12,11 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.distributions import MultivariateNormal
 
-from genlabel._arrays import as_numpy, as_tensor, chunks, like
+from genlabel._arrays import Array, as_numpy, as_tensor, chunks, like
 from genlabel._validation import check_magnitude, check_weights, deduplicate_warnings, read_classes, restore_on_error
+from genlabel.densities.samples import ClassSample, class_samples
 
 if TYPE_CHECKING:
     from genlabel.data.folds import Fold
@@ -21,8 +24,6 @@ if TYPE_CHECKING:
     from genlabel.densities.stacked import StackedDensity
 
 MIN_STACK_WEIGHT = 0.02  # weight below which a member is left out of a stack
-MAX_CHUNK_VALUES = 1 << 18
-"""Values per intermediate array of the densities that work in chunks, so that memory stays bounded."""
 
 
 class DensityWarning(UserWarning):
@@ -45,8 +46,8 @@ class ClassDensity(BaseEstimator, ABC):
     """Base class of the class-conditional densities p_c(x), one for each class.
 
     A subclass implements `_fit` and `_log_prob` on torch tensors; one that fits each class separately derives from
-    :class:`PerClassDensity` and implements a single method. `fit`, `log_prob` and `gradient` are final: they validate
-    input, convert arrays and work in chunks. The other methods and properties have defaults that suit most densities.
+    :class:`PerClassDensity` and implements a single method. `fit`, `log_prob` and `gradient` validate input, convert
+    arrays and work in chunks. The other methods and properties have defaults that suit most densities.
     :func:`genlabel.testing.check_density` tests a new density.
 
     Attributes
@@ -58,7 +59,7 @@ class ClassDensity(BaseEstimator, ABC):
     n_features_in_ : int
     """
 
-    chunk_rows: int = 65536
+    chunk_rows: ClassVar[int] = 65536
     fit_dtype: ClassVar[torch.dtype] = torch.float64
     """Precision of the points and weights that `_fit` receives."""
     fit_device: ClassVar[str | None] = "cpu"
@@ -123,14 +124,11 @@ class ClassDensity(BaseEstimator, ABC):
             return like(x.new_empty(0, len(self.classes_), self.n_features_in_), X)
         parts = []
         for rows in chunks(len(x), self.chunk_rows):
-            with (
-                torch.enable_grad()
-            ):  # rows are independent, so that the gradient of a column's sum is that of each row
+            with torch.enable_grad():  # rows are independent: the gradient of a column's sum is that of each row
                 part = x[rows].requires_grad_()
                 columns = self._log_prob(part).unbind(1)
-                parts.append(
-                    torch.stack([torch.autograd.grad(c.sum(), part, retain_graph=True)[0] for c in columns], 1)
-                )
+                slopes = [torch.autograd.grad(c.sum(), part, retain_graph=True)[0] for c in columns]
+            parts.append(torch.stack(slopes, 1))
         return like(torch.cat(parts), X)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
@@ -221,6 +219,104 @@ class CrossFittedDensity(NamedTuple):
             return self.full
         density = self.folds[fold] if self.folds and fold is not None else self.full
         return clone(density).fit(X, y, sample_weight)
+
+
+class LogDensity(Protocol):
+    """Object with `log_prob(x)`: one of ours, a `torch.distributions` object, or a normalizing flow."""
+
+    def log_prob(self, x: Tensor, /) -> Tensor:
+        """Return the log-density of each row of `x`, shape (m,)."""
+        ...
+
+
+class PerClassDensity(ClassDensity):
+    """Base class of the densities that are fitted to each class separately by one method, `_fit_class`.
+
+    >>> from torch.distributions import Independent, Laplace
+    >>> class LaplaceDensity(PerClassDensity):
+    ...     def _fit_class(self, sample):
+    ...         center = sample.X.mean(0)
+    ...         scale = (sample.X - center).abs().mean(0).clamp_min(1e-3)  # a feature may be constant in a class
+    ...         return Independent(Laplace(center, scale), 1)
+    >>> density = LaplaceDensity().fit([[0.0], [1.0], [4.0], [6.0]], ["a", "a", "b", "b"])
+    >>> density.log_prob([[0.5]]).round(2)
+    array([[ 0.  , -5.19]])
+    """
+
+    native: ClassVar[bool] = False
+    """True if the models accept queries of any dtype on any device; else they receive float64 on the CPU."""
+
+    @final
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self.models_ = [self._fit_class(sample) for sample in class_samples(self.classes_, X, index, weight)]
+        for model in self.models_:
+            if not callable(getattr(model, "log_prob", None)):
+                raise TypeError(f"{type(self).__name__}._fit_class returned {model!r}; it needs a method log_prob(x)")
+
+    @final
+    def _log_prob(self, X: Tensor) -> Tensor:
+        x = X if self.native else X.cpu().double()
+        columns = [model.log_prob(x) for model in self.models_]
+        for column in columns:
+            if column.shape != x.shape[:1]:
+                raise ValueError(
+                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(column.shape)} for {len(x)} rows; "
+                    f"it must be ({len(x)},): torch.distributions.Independent sums over the features"
+                )
+        return torch.stack(columns).to(X).T
+
+    @abstractmethod
+    def _fit_class(self, sample: ClassSample) -> LogDensity:
+        """Return the density of one class: any object with `log_prob(x)`, (m, d) -> (m,)."""
+
+
+@final
+@dataclass(eq=False, repr=False)
+class FixedDensity(PerClassDensity):
+    """Given densities, for example the true ones of a synthetic dataset, in the order of the sorted classes.
+
+    Parameters
+    ----------
+    models : sequence of objects with `log_prob(x)`, (m, d) -> (m,)
+        For example `torch.distributions` objects with float64 parameters.
+    """
+
+    models: Sequence[LogDensity]
+
+    def _fit_class(self, sample: ClassSample) -> LogDensity:
+        k = len(self.classes_)
+        if len(self.models) != k:
+            raise ValueError(f"FixedDensity has {len(self.models)} models for {k} classes; pass one for each class")
+        return self.models[self.classes_.tolist().index(sample.name)]
+
+
+@final
+@dataclass(frozen=True)
+class SphericalGaussian:
+    """Gaussian with a given mean and the same variance in all directions."""
+
+    mean: tuple[float, ...]
+    variance: float
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Return the log-densities of points (m, d), (m,)."""
+        center = torch.tensor(self.mean, dtype=x.dtype, device=x.device)
+        if x.shape[-1] != len(center):
+            raise ValueError(f"X has {x.shape[-1]} features, the given means have {len(center)}")
+        covariance = self.variance * torch.eye(len(center), dtype=x.dtype, device=x.device)
+        model: LogDensity = MultivariateNormal(center, covariance)
+        return model.log_prob(x)
+
+
+def fixed_gaussians(means: Array | Sequence[Sequence[float]], variance: float = 1.0) -> FixedDensity:
+    """Return spherical Gaussians at the given `means` (k, d), as in the paper for the cubes and the 9 Gaussians.
+
+    >>> density = fixed_gaussians([[0.0, 0.0], [3.0, 4.0]], variance=4.0).fit([[0.0, 0.0], [3.0, 4.0]], [0, 1])
+    >>> log_prob = density.log_prob([[0.0, 0.0]])[0]
+    >>> float(log_prob[0] - log_prob[1])  # |(3, 4)|^2 / (2 * 4)
+    3.125
+    """
+    return FixedDensity([SphericalGaussian(tuple(mean), variance) for mean in as_tensor(means).tolist()])
 
 
 def check_points(X: Tensor) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from genlabel._validation import check_choice, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
-from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.forest import ForestDensity
+from genlabel.densities.gaussian import DiscriminantDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.mixture import MixtureDensity
-from genlabel.densities.power_transform import PowerTransformedDensity
+from genlabel.densities.transformed import PowerTransformedDensity
 from genlabel.registry import DENSITIES
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)

@@ -1,12 +1,12 @@
-"""Invertible covariances and Gaussians, of one class or of many weighted groups of points at once.
+"""Invertible covariances and Gaussians: of one class, of many weighted groups of points at once, and of low rank.
 
-A group is a row of weights over the points of one class, 0 where a point is absent, for example the training rows of a
-fold. A density of k classes has one group per class; a cross-validation has one per class and fold.
+With fewer points than features a covariance is stored by its principal axes.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,24 +14,17 @@ from torch import Tensor
 
 from genlabel._arrays import ROUNDING_TOLERANCE, chunks, to_device
 from genlabel._validation import warn
-from genlabel.densities.base import MAX_CHUNK_VALUES, DensityWarning
-from genlabel.densities.per_class import ClassSample
+from genlabel.densities.base import DensityWarning
+from genlabel.densities.samples import MAX_CHUNK_VALUES, ClassSample, Groups
 
 LOG_2_PI = math.log(2.0 * math.pi)
 MIN_EIGENVALUE = 1e-10  # eigenvalue below which a correlation matrix counts as singular
 EIGENVALUE_FLOOR = 1e-4
 """Lower bound on the eigenvalues of a singular correlation matrix: the 1e-4 of the paper on standardized features."""
+MIN_RELATIVE_VARIANCE = 1e-12  # variance of a principal axis, relative to the largest, below which it is dropped
 
 
-class Whitening(NamedTuple):
-    """Affine map to unit covariance: a = (x - center) @ matrix."""
-
-    center: Tensor  # (d,)
-    matrix: Tensor  # (d, d), with matrix @ matrix.T the inverse covariance; (d,) for a diagonal one
-    log_det: float  # log-determinant of the covariance
-
-
-def moments(X: Tensor, weight: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
+def moments(X: Tensor, weight: Tensor, *, unbiased: bool = False) -> tuple[Tensor, Tensor]:
     """Return the weighted mean (d,) and covariance (d, d); `unbiased` divides like `numpy.cov(aweights=...)`."""
     share = weight / weight.sum()
     mean = share @ X
@@ -47,36 +40,20 @@ def effective_size(weight: Tensor) -> float:
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def ledoit_wolf(X: Tensor, weight: Tensor, mean: Tensor, covariance: Tensor) -> float:
+def ledoit_wolf(X: Tensor, weight: Tensor) -> float:
     """Return the shrinkage intensity in [0, 1] toward the scaled identity of Ledoit and Wolf (2004).
 
     With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i), the
     intensity is min(beta^2, delta^2) / delta^2 on centered points. Weights count as repetitions; n is their sum or
     their effective number, whichever is larger.
     """
-    d = X.shape[1]
+    mean, covariance = moments(X, weight)
     norms = ((X - mean) ** 2).sum(1)
     total = float((covariance**2).sum())
-    delta = total - float(covariance.trace()) ** 2 / d
+    delta = total - float(covariance.trace()) ** 2 / X.shape[1]
     n = max(float(weight.sum()), effective_size(weight))
     beta = (float((weight / weight.sum()) @ norms**2) - total) / n
     return min(max(beta, 0.0), delta) / delta if delta > 0 else 1.0
-
-
-def usable_covariance(sample: ClassSample, covariance: Tensor, owner: str) -> Tensor:
-    """Return a covariance that can be inverted, with a warning that names the class if it is too small for one.
-
-    A class of equal points gets the within-class covariance, one of at most d points Ledoit-Wolf shrinkage.
-    """
-    n, d = sample.X.shape
-    if not sample.has_spread:
-        _warn(owner, sample, f"has {n} sample(s) and no spread", "the covariance within all classes")
-        return sample.pooled
-    if n > d:
-        return covariance
-    _warn(owner, sample, f"has {n} samples for {d} features", "Ledoit-Wolf shrinkage")
-    mean, biased = moments(sample.X, sample.weight, unbiased=False)
-    return shrink(covariance, ledoit_wolf(sample.X, sample.weight, mean, biased))
 
 
 def shrink(covariance: Tensor, intensity: float) -> Tensor:
@@ -86,31 +63,57 @@ def shrink(covariance: Tensor, intensity: float) -> Tensor:
     return (1.0 - intensity) * covariance + intensity * covariance.trace() / d * eye
 
 
-def whitening(sample: ClassSample, center: Tensor, covariance: Tensor, owner: str) -> Whitening:
-    """Return the whitening of a covariance; a singular one is regularized, with a warning that names the class.
+def usable_covariance(
+    sample: ClassSample, covariance: Tensor, owner: str, shrinkage: str | float | None = None
+) -> Tensor:
+    """Return a covariance that can be inverted: shrunk by an intensity or by "ledoit-wolf".
 
-    Eigenvalues are those of the correlation matrix, so that features of scale 1e-12 and 1e12 count equally.
+    A class of equal points gets the within-class covariance, and without `shrinkage` one of at most d points that of
+    Ledoit and Wolf, with a warning that names the class.
     """
-    scale = feature_scales(center, covariance, sample.pooled)
-    values, vectors = torch.linalg.eigh(covariance / torch.outer(scale, scale))
-    if float(values[0]) < MIN_EIGENVALUE:
-        floor = f"eigenvalues of its correlation of at least {EIGENVALUE_FLOOR:g}"
-        _warn(owner, sample, "has a singular covariance", floor)
-        values = values.clamp_min(EIGENVALUE_FLOOR)
-    matrix = (vectors / values.sqrt()) / scale[:, None]
-    log_det = float(values.log().sum() + 2.0 * scale.log().sum())
-    return Whitening(center, matrix, log_det)
+    n, d = sample.X.shape
+    if not sample.has_spread:
+        _warn(owner, sample, f"has {n} sample(s) and no spread", "the covariance within all classes")
+        return sample.pooled
+    if shrinkage is None:
+        if n > d:
+            return covariance
+        _warn(owner, sample, f"has {n} samples for {d} features", "Ledoit-Wolf shrinkage")
+    return shrink(covariance, shrinkage if isinstance(shrinkage, float) else ledoit_wolf(sample.X, sample.weight))
 
 
-def diagonal_whitening(center: Tensor, variance: Tensor) -> Whitening:
-    """Return the whitening of a diagonal covariance with variances (d,); variances of rounding size are replaced.
+class Whitening(NamedTuple):
+    """Affine map to unit covariance: a = (x - center) @ matrix."""
 
-    >>> diagonal_whitening(torch.zeros(2), torch.tensor([4.0, 0.25])).matrix
-    tensor([0.5000, 2.0000])
-    """
-    scale = variance.clamp_min(0).sqrt()
-    scale = torch.where(scale > _rounding(center), scale, torch.full_like(scale, EIGENVALUE_FLOOR**0.5))
-    return Whitening(center, 1.0 / scale, float(2.0 * scale.log().sum()))
+    center: Tensor  # (d,)
+    matrix: Tensor  # (d, d), with matrix @ matrix.T the inverse covariance; (d,) for a diagonal one
+    log_det: float  # log-determinant of the covariance
+
+    @classmethod
+    def of(cls, sample: ClassSample, center: Tensor, covariance: Tensor, owner: str) -> Whitening:
+        """Return the whitening of a covariance; a singular one is regularized, with a warning that names the class.
+
+        Eigenvalues are those of the correlation matrix, so that features of scale 1e-12 and 1e12 count equally.
+        """
+        scale = feature_scales(center, covariance, sample.pooled)
+        values, vectors = torch.linalg.eigh(covariance / torch.outer(scale, scale))
+        if float(values[0]) < MIN_EIGENVALUE:
+            floor = f"eigenvalues of its correlation of at least {EIGENVALUE_FLOOR:g}"
+            _warn(owner, sample, "has a singular covariance", floor)
+            values = values.clamp_min(EIGENVALUE_FLOOR)
+        log_det = float(values.log().sum() + 2.0 * scale.log().sum())
+        return cls(center, (vectors / values.sqrt()) / scale[:, None], log_det)
+
+    @classmethod
+    def of_variances(cls, center: Tensor, variance: Tensor) -> Whitening:
+        """Return the whitening of a diagonal covariance with variances (d,); those of rounding size are replaced.
+
+        >>> Whitening.of_variances(torch.zeros(2), torch.tensor([4.0, 0.25])).matrix
+        tensor([0.5000, 2.0000])
+        """
+        scale = variance.clamp_min(0).sqrt()
+        scale = torch.where(scale > _rounding(center), scale, torch.full_like(scale, EIGENVALUE_FLOOR**0.5))
+        return cls(center, 1.0 / scale, float(2.0 * scale.log().sum()))
 
 
 def whiten(X: Tensor, center: Tensor, matrix: Tensor) -> Tensor:
@@ -134,24 +137,25 @@ def _warn(owner: str, sample: ClassSample, problem: str, remedy: str) -> None:
     warn((owner, sample.name), f"{owner}: class {sample.name!r} {problem}; using {remedy}", DensityWarning)
 
 
-class Groups(NamedTuple):
-    """Points of each class, padded to the largest class, with the weights of the groups of each class."""
-
-    points: Tensor  # (k, n, d)
-    weight: Tensor  # (k, g, n), 0 for absent points and padding
-
-    @property
-    def size(self) -> Tensor:
-        """Effective sample size of each group, (k, g)."""
-        return self.weight.sum(-1) ** 2 / (self.weight**2).sum(-1)
-
-
 class GroupMoments(NamedTuple):
     """Weighted moments of each group."""
 
     mean: Tensor  # (k, g, d)
     covariance: Tensor  # (k, g, d, d), not corrected for bias
     within: Tensor  # within-class covariance of all classes, (g, d, d)
+
+    @classmethod
+    def of(cls, groups: Groups) -> GroupMoments:
+        """Return the moments of every group, by one matrix product for each fold."""
+        points, weight = groups
+        mass = weight.sum(-1)
+        mean = weight @ points / mass[..., None]
+        parts = []
+        for g in range(weight.shape[1]):
+            centered = points - mean[:, g, None]
+            parts.append((weight[:, g, :, None] * centered).mT @ centered)
+        scatter = torch.stack(parts, 1)
+        return cls(mean, scatter / mass[..., None, None], scatter.sum(0) / mass.sum(0)[:, None, None])
 
     @property
     def has_spread(self) -> Tensor:
@@ -167,64 +171,44 @@ class Gaussians(NamedTuple):
     matrix: Tensor  # (..., d, d), with matrix @ matrix.T the inverse covariance
     log_det: Tensor  # log-determinants (...) of the covariances
 
-    def log_prob(self, X: Tensor) -> Tensor:
-        """Return the log-density (m, r) of points (m, d) under r Gaussians, in float64."""
-        return normal_log_prob(X, self)
+    @classmethod
+    def of(cls, mean: Tensor, covariance: Tensor) -> tuple[Gaussians, Tensor]:
+        """Return the Gaussians of covariances (..., d, d), and the mask (...) of singular ones, which are regularized.
+
+        The batched counterpart of :meth:`Whitening.of`.
+        """
+        scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+        scale = torch.where(scale > _rounding(mean), scale, torch.ones_like(scale))
+        correlation = covariance / (scale[..., :, None] * scale[..., None, :])
+        root, info = torch.linalg.cholesky_ex(correlation)
+        singular = (info > 0) | ~(root.diagonal(dim1=-2, dim2=-1).amin(-1) ** 2 > MIN_EIGENVALUE)
+        if bool(singular.any()):
+            values, vectors = torch.linalg.eigh(correlation[singular])
+            root[singular] = cholesky_of_eigenvalues(values.clamp_min(EIGENVALUE_FLOOR), vectors)
+        eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device).expand_as(root)
+        matrix = torch.linalg.solve_triangular(root, eye, upper=False).mT / scale[..., :, None]
+        log_det = 2.0 * (root.diagonal(dim1=-2, dim2=-1).log().sum(-1) + scale.log().sum(-1))
+        return cls(mean, matrix, log_det), singular
+
+    def log_prob(self, X: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+        """Return the log-density (m, r) of points (m, d) under r Gaussians, by one product in `dtype`.
+
+        -1/2 (|a|^2 + log det Sigma + d log 2 pi) with a = x - mu whitened; differences are always taken in float64.
+        """
+        mean, matrix, log_det = (to_device(part, X) for part in self)
+        r, d = mean.shape
+        middle = mean.mean(0)
+        shift = ((middle - mean)[:, None] @ matrix).view(r * d, 1).to(dtype)
+        stacked, constant = matrix.mT.reshape(r * d, d).to(dtype), (log_det + d * LOG_2_PI)[:, None].to(dtype)
+        distance = X.new_empty(r, len(X), dtype=dtype)
+        for rows in chunks(len(X), max(1, MAX_CHUNK_VALUES // (r * d))):
+            white = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
+            distance[:, rows] = white.square_().view(r, d, -1).sum(1)
+        return distance.add_(constant).mul_(-0.5).T
 
     def dense(self) -> Gaussians:
         """Return the Gaussians; `LowRankGaussians.dense` computes them."""
         return self
-
-
-def group_by_class(X: Tensor, index: Tensor, weight: Tensor) -> Groups:
-    """Return points (n, d) by class; `weight` (g, n) has one row for each group.
-
-    >>> X = torch.tensor([[0.0], [1.0], [5.0]])
-    >>> groups = group_by_class(X, torch.tensor([0, 0, 1]), torch.ones(1, 3))
-    >>> groups.points[:, :, 0].tolist(), groups.weight[:, 0].tolist()
-    ([[0.0, 1.0], [5.0, 0.0]], [[1.0, 1.0], [1.0, 0.0]])
-    """
-    rows_by_class = [(index == c).nonzero()[:, 0] for c in range(int(index.max()) + 1)]
-    longest = max(len(rows) for rows in rows_by_class)
-    points = X.new_zeros(len(rows_by_class), longest, X.shape[1])
-    grouped = X.new_zeros(len(rows_by_class), len(weight), longest)
-    for c, rows in enumerate(rows_by_class):
-        points[c, : len(rows)] = X[rows]
-        grouped[c, :, : len(rows)] = weight[:, rows]
-    return Groups(points, grouped)
-
-
-def group_moments(groups: Groups) -> GroupMoments:
-    """Return the moments of every group, by one matrix product for each fold."""
-    points, weight = groups
-    mass = weight.sum(-1)
-    mean = weight @ points / mass[..., None]
-    parts = []
-    for g in range(weight.shape[1]):
-        centered = points - mean[:, g, None]
-        parts.append((weight[:, g, :, None] * centered).mT @ centered)
-    scatter = torch.stack(parts, 1)
-    within = scatter.sum(0) / mass.sum(0)[:, None, None]
-    return GroupMoments(mean, scatter / mass[..., None, None], within)
-
-
-def to_gaussians(mean: Tensor, covariance: Tensor) -> tuple[Gaussians, Tensor]:
-    """Return the Gaussians of covariances (..., d, d), and the mask (...) of singular ones, which are regularized.
-
-    The batched counterpart of :func:`whitening`.
-    """
-    scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
-    scale = torch.where(scale > _rounding(mean), scale, torch.ones_like(scale))
-    correlation = covariance / (scale[..., :, None] * scale[..., None, :])
-    root, info = torch.linalg.cholesky_ex(correlation)
-    singular = (info > 0) | ~(root.diagonal(dim1=-2, dim2=-1).amin(-1) ** 2 > MIN_EIGENVALUE)
-    if bool(singular.any()):
-        values, vectors = torch.linalg.eigh(correlation[singular])
-        root[singular] = cholesky_of_eigenvalues(values.clamp_min(EIGENVALUE_FLOOR), vectors)
-    eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device).expand_as(root)
-    matrix = torch.linalg.solve_triangular(root, eye, upper=False).mT / scale[..., :, None]
-    log_det = 2.0 * (root.diagonal(dim1=-2, dim2=-1).log().sum(-1) + scale.log().sum(-1))
-    return Gaussians(mean, matrix, log_det), singular
 
 
 def cholesky_of_eigenvalues(values: Tensor, vectors: Tensor) -> Tensor:
@@ -240,18 +224,123 @@ def cholesky_of_eigenvalues(values: Tensor, vectors: Tensor) -> Tensor:
     return root
 
 
-def normal_log_prob(X: Tensor, gaussians: Gaussians, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Return the log-density of the rows of `X` (m, d) under r Gaussians, (m, r), by one product in `dtype`.
+class PrincipalAxes(NamedTuple):
+    """Principal axes of a covariance of fewer points than features."""
 
-    -1/2 (|a|^2 + log det Sigma + d log 2 pi) with a = x - mu whitened; differences are always taken in float64.
-    """
-    mean, matrix, log_det = (to_device(part, X) for part in gaussians)
-    r, d = mean.shape
+    vectors: Tensor  # (q, d), orthonormal rows
+    variance: Tensor  # (q,)
+
+    @classmethod
+    def of(cls, centered: Tensor, share: Tensor) -> PrincipalAxes:
+        """Return the axes of sum_i share_i x_i x_i^T from the Gram matrix of the n points x_i (n, d).
+
+        >>> axes = PrincipalAxes.of(torch.tensor([[3.0, 4.0, 0.0], [-3.0, -4.0, 0.0]]), torch.tensor([0.5, 0.5]))
+        >>> axes.variance.round(), axes.vectors.abs()
+        (tensor([25.]), tensor([[0.6000, 0.8000, 0.0000]]))
+        """
+        scaled = share.sqrt()[:, None] * centered
+        values, vectors = torch.linalg.eigh(scaled @ scaled.T)
+        mask = values > MIN_RELATIVE_VARIANCE * values[-1].clamp_min(torch.finfo(values.dtype).tiny)
+        return cls((vectors[:, mask].T @ scaled) / values[mask].sqrt()[:, None], values[mask])
+
+    @property
+    def mean_variance(self) -> float:
+        """Mean variance over all features, tr / d."""
+        return float(self.variance.sum()) / self.vectors.shape[1]
+
+
+class LowRankGaussians(NamedTuple):
+    """One normal distribution for each class, of covariance (1 - s) A + delta I, with A given by principal axes."""
+
+    mean: Tensor  # (k, d)
+    axes: Sequence[PrincipalAxes]  # axes of each class, or one for all classes
+    shrinkage: float  # intensity s
+    reg: float  # part of delta = s tr(A) / d + reg
+
+    def log_prob(self, X: Tensor) -> Tensor:
+        """Return the log-density (m, k) of points (m, d), in float64."""
+        x, mean = X.double(), to_device(self.mean, X)
+        axes = [PrincipalAxes(*(to_device(part, X) for part in pair)) for pair in self.axes]
+        squares, projections = squared_distances(x, mean), squared_projections(x, mean, axes)
+        own = axes * len(mean) if len(axes) == 1 else axes
+        parts = zip(own, squares.unbind(1), projections, strict=True)
+        return torch.stack([self.log_prob_from_squares(*part) for part in parts], 1)
+
+    def log_prob_from_squares(self, axes: PrincipalAxes, square: Tensor, projections: Tensor) -> Tensor:
+        """Return the log-density (m,) from squared distances (m,) to a mean and squared projections (m, q)."""
+        d, (rest, variance) = axes.vectors.shape[1], self._variances(axes)
+        variance = variance[: projections.shape[1]]
+        beyond = (square - projections.sum(1)).clamp_min(0.0) / rest
+        log_det = variance.log().sum() + (d - len(variance)) * rest.log()
+        return -0.5 * (projections @ variance.reciprocal() + beyond + log_det + d * LOG_2_PI)
+
+    def is_degenerate(self, axes: PrincipalAxes) -> bool:
+        """Return whether there is no variance beyond the axes."""
+        return self._variance_beyond(axes) <= MIN_RELATIVE_VARIANCE * axes.mean_variance
+
+    def _variance_beyond(self, axes: PrincipalAxes) -> float:
+        return self.shrinkage * axes.mean_variance + self.reg
+
+    def _variances(self, axes: PrincipalAxes) -> tuple[Tensor, Tensor]:
+        """Return the variance beyond the axes, with a floor if it vanishes, and those along the axes (q,)."""
+        beyond = EIGENVALUE_FLOOR if self.is_degenerate(axes) else self._variance_beyond(axes)
+        rest = axes.variance.new_tensor(beyond)
+        return rest, (1.0 - self.shrinkage) * axes.variance + rest
+
+    def dense(self) -> Gaussians:
+        """Return the same distributions with full matrices (k, d, d)."""
+        matrices, log_dets = [], []
+        for axes in self.axes:
+            rest, variance = self._variances(axes)
+            along = (axes.vectors.T * (variance[: len(axes.vectors)].rsqrt() - rest.rsqrt())) @ axes.vectors
+            matrices.append(along + rest.rsqrt() * torch.eye(len(along), dtype=along.dtype))
+            log_dets.append(variance.log().sum() + (len(along) - len(variance)) * rest.log())
+        k = len(self.mean)
+        parts = (torch.stack(matrices), torch.stack(log_dets))
+        return Gaussians(self.mean, *(part.expand(k, *part.shape[1:]) for part in parts))
+
+
+class CenteredSample(NamedTuple):
+    """Points less the weighted means of their classes."""
+
+    mean: Tensor  # (k, d)
+    points: Tensor  # (n, d)
+    share: Tensor  # weights (n,) that sum to 1 in each class
+    weight: Tensor  # weights (n,) that sum to 1
+    masks: Sequence[Tensor]  # rows (n,) of each class
+
+    @classmethod
+    def of(cls, X: Tensor, classes: Tensor, weight: Tensor) -> CenteredSample:
+        """Return points (n, d) less the means of their classes (n,)."""
+        k = int(classes.max()) + 1
+        share = weight / X.new_zeros(k).index_add_(0, classes, weight)[classes]
+        mean = X.new_zeros(k, X.shape[1]).index_add_(0, classes, share[:, None] * X)
+        return cls(mean, X - mean[classes], share, weight / weight.sum(), [classes == c for c in range(k)])
+
+    def axes(self, pooling: float) -> list[PrincipalAxes]:
+        """Return the axes of each class (pooling 0), or of the within-class covariance (1, and without spread)."""
+        pooled = PrincipalAxes.of(self.points, self.weight)
+        if pooling == 1:
+            return [pooled]
+        own = [PrincipalAxes.of(self.points[mask], self.share[mask]) for mask in self.masks]
+        return [axes if len(axes.variance) else pooled for axes in own]
+
+    @property
+    def has_spread(self) -> list[bool]:
+        """True if any two points of a class differ, for each class."""
+        return [bool((self.points[mask] != 0).any()) for mask in self.masks]
+
+
+def squared_distances(X: Tensor, mean: Tensor) -> Tensor:
+    """Return squared distances (m, k) of points (m, d) from means (k, d)."""
     middle = mean.mean(0)
-    shift = ((middle - mean)[:, None] @ matrix).view(r * d, 1).to(dtype)
-    stacked, constant = matrix.mT.reshape(r * d, d).to(dtype), (log_det + d * LOG_2_PI)[:, None].to(dtype)
-    distance = X.new_empty(r, len(X), dtype=dtype)
-    for rows in chunks(len(X), max(1, MAX_CHUNK_VALUES // (r * d))):
-        white = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
-        distance[:, rows] = white.square_().view(r, d, -1).sum(1)
-    return distance.add_(constant).mul_(-0.5).T
+    x, center = X - middle, mean - middle
+    return ((x * x).sum(1, keepdim=True) - 2.0 * x @ center.T + (center * center).sum(1)).clamp_min(0.0)
+
+
+def squared_projections(X: Tensor, mean: Tensor, axes: Sequence[PrincipalAxes]) -> Iterator[Tensor]:
+    """Yield for each class the squared projections (m, q) of points (m, d) less its mean on its axes."""
+    shared = X @ axes[0].vectors.T if len(axes) == 1 else None
+    for c, center in enumerate(mean):
+        vectors = axes[c if shared is None else 0].vectors
+        yield ((X @ vectors.T if shared is None else shared) - vectors @ center).square_()

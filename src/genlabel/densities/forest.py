@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, ClassVar, NamedTuple, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -16,7 +16,8 @@ from torch import Tensor
 from genlabel._arrays import chunks, to_device
 from genlabel._validation import check_count, ignore_overflow
 from genlabel.densities.base import ClassDensity
-from genlabel.densities.cross_validation import stratified_order
+from genlabel.densities.covariance import LOG_2_PI
+from genlabel.densities.samples import stratified_order
 from genlabel.registry import DENSITIES
 
 CHUNK_STEPS = 60_000  # trees times points per chunk
@@ -26,6 +27,7 @@ MAX_MAGNITUDE = 1e30  # bound on features: trees compare in single precision
 
 @DENSITIES.register("forest")
 @final
+@dataclass(eq=False, repr=False)
 class ForestDensity(ClassDensity):
     r"""A Gaussian of all points, times the class histograms of random trees.
 
@@ -60,21 +62,13 @@ class ForestDensity(ClassDensity):
     array([0, 1, 0])
     """
 
-    normalized: ClassVar[bool] = False
+    n_estimators: int = 30
+    min_samples_leaf: int = 1
+    max_features: int = 64
+    max_points: int | None = None
+    random_state: int = 0
 
-    def __init__(
-        self,
-        n_estimators: int = 30,
-        min_samples_leaf: int = 1,
-        max_features: int = 64,
-        max_points: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.max_points = max_points
-        self.random_state = random_state
+    normalized = False
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         for name in ("n_estimators", "min_samples_leaf", "max_features"):
@@ -111,7 +105,7 @@ class ForestDensity(ClassDensity):
         ratio = torch.cat([self.trees_.ratios(x[rows]) for rows in chunks(len(x), size)])
         mean, variance = to_device(self.mean_, X), to_device(self.variance_, X)
         distance = ((X.double() - mean) ** 2 / variance).sum(1, keepdim=True)
-        height = -0.5 * (variance.log().sum() + X.shape[1] * math.log(2.0 * math.pi))
+        height = -0.5 * (variance.log().sum() + X.shape[1] * LOG_2_PI)
         return (ratio.log() + height - 0.5 * distance).to(X)
 
 

@@ -1,8 +1,10 @@
-"""One full Gaussian for each class: the Gaussian mixture (GM) model of the paper."""
+"""Gaussian densities: one for each class, and discriminant analyses between one for each class and one for all."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -10,31 +12,184 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel._arrays import as_numpy, as_tensor, like
-from genlabel._validation import check_choice, check_interval
-from genlabel.densities.base import ClassDensity
+from genlabel._arrays import as_numpy, as_tensor, chunks, like
+from genlabel._validation import check_choice, check_interval, warn
+from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.covariance import (
     LOG_2_PI,
+    CenteredSample,
     Gaussians,
+    GroupMoments,
+    LowRankGaussians,
+    PrincipalAxes,
     Whitening,
-    ledoit_wolf,
     moments,
-    normal_log_prob,
-    shrink,
+    squared_distances,
+    squared_projections,
     usable_covariance,
-    whitening,
 )
-from genlabel.densities.per_class import class_samples
+from genlabel.densities.samples import MAX_CHUNK_VALUES, CrossValSample, Groups, class_samples
 from genlabel.registry import DENSITIES
 
 MIN_PAIR_FEATURES = 64  # features above which log-densities of mixed points are computed from those of their parents
 MAX_DISTANCES = 1 << 24  # pairwise distances that are stored for it
 
 
+@DENSITIES.register("discriminant")
+@final
+@dataclass(eq=False, repr=False)
+class DiscriminantDensity(ClassDensity):
+    r"""A Gaussian for each class, with a covariance shrunk toward that of all classes and toward a simpler one.
+
+    .. math:: \Sigma_c = (1 - s) A_c + s\, T(A_c) + \mathrm{reg}\, I, \qquad
+              A_c = (1 - \mathrm{pooling})\, S_c + \mathrm{pooling}\, S_\mathrm{within}
+
+    (Friedman, 1989, "Regularized discriminant analysis"). Pooling 0 is quadratic, pooling 1 linear discriminant
+    analysis.
+
+    Parameters
+    ----------
+    pooling : float in [0, 1]
+        Weight of the within-class covariance of all classes.
+    shrinkage : float in [0, 1]
+        Intensity s.
+    target : "sphere" or "diagonal"
+        T(A) is tr(A)/d I, or the diagonal of A.
+    reg : float
+        Variance added to the diagonal; meant for standardized features.
+
+    A class without spread gets the within-class covariance, and a singular covariance is regularized, each with a
+    :class:`DensityWarning` that names the class.
+
+    Examples
+    --------
+    >>> density = DiscriminantDensity(pooling=1.0, reg=0.0).fit([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1])
+    >>> density.covariances_.ravel().round(3)
+    array([2.5, 2.5])
+    >>> density.log_prob([[1.0]]).round(3)
+    array([[-1.377, -8.577]])
+    """
+
+    pooling: float = 0.0
+    shrinkage: float = 0.0
+    target: str = "sphere"
+    reg: float = 1e-4
+
+    cv_family = "discriminant"  # all discriminant densities share the moments of the folds
+
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self._check_parameters()
+        self.gaussians_: Gaussians | LowRankGaussians
+        if self._is_low_rank(*X.shape):
+            sample = CenteredSample.of(X, index, weight)
+            axes = sample.axes(self.pooling)
+            if self.shrinkage == 1:
+                axes = [PrincipalAxes(vectors[:0].clone(), variance) for vectors, variance in axes]
+            gaussians = LowRankGaussians(sample.mean, axes, self.shrinkage, self.reg)
+            degenerate = any(map(gaussians.is_degenerate, axes))
+            self.gaussians_, spread, singular = gaussians, sample.has_spread, [degenerate] * len(self.classes_)
+        else:
+            moments = GroupMoments.of(Groups.by_class(X, index, weight[None]))
+            self.gaussians_, mask = Gaussians.of(moments.mean[:, 0], self._covariances(moments)[:, 0])
+            spread, singular = moments.has_spread[:, 0].tolist(), mask.tolist()
+        for name, has_spread, is_singular in zip(self.classes_.tolist(), spread, singular, strict=True):
+            if not has_spread and self.pooling < 1:
+                problem = "has no spread; using the covariance within all classes"
+            elif is_singular:
+                problem = "has a singular covariance; using a floor on its eigenvalues"
+            else:
+                continue
+            warn(("DiscriminantDensity", name), f"DiscriminantDensity: class {name!r} {problem}", DensityWarning)
+
+    def _is_low_rank(self, n: int, d: int) -> bool:
+        """Return whether covariances of `n` rows of `d` features have few axes and are spherical beyond them."""
+        return n < d and self.target == "sphere" and self.pooling in (0, 1)
+
+    def _check_parameters(self) -> None:
+        check_interval("pooling", self.pooling, 0.0, 1.0, "0 keeps the covariance of each class")
+        check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
+        check_choice("target", self.target, ["sphere", "diagonal"])
+        check_interval("reg", self.reg, 0.0, math.inf, "1e-4 is the usual choice")
+
+    def gaussians(self) -> Gaussians:
+        """Return the Gaussians of the classes."""
+        return self.gaussians_.dense()
+
+    @property
+    def means_(self) -> NDArray[np.float64]:
+        """Means mu_c, (k, d)."""
+        return self.gaussians().mean.numpy()
+
+    @property
+    def covariances_(self) -> NDArray[np.float64]:
+        """Regularized covariances Sigma_c, (k, d, d)."""
+        matrix = self.gaussians().matrix
+        return torch.linalg.inv(matrix @ matrix.mT).numpy()
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return self.gaussians_.log_prob(X).to(X)
+
+    def _covariances(self, moments: GroupMoments) -> Tensor:
+        """Return Sigma_c of every group, (k, g, d, d), or (1, g, d, d) if all classes share it."""
+        if self.pooling == 1:
+            pooled = moments.within[None]
+        else:
+            covariance = torch.where(moments.has_spread[..., None, None], moments.covariance, moments.within)
+            pooled = torch.lerp(covariance, moments.within.expand_as(covariance), float(self.pooling))
+        diagonal = pooled.diagonal(dim1=-2, dim2=-1)
+        if self.target == "sphere":
+            diagonal = diagonal.mean(-1, keepdim=True).expand_as(diagonal)
+        return (1.0 - self.shrinkage) * pooled + torch.diag_embed(self.shrinkage * diagonal + self.reg)
+
+    def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+        """Return held-out log-densities (M, n, k); all densities share the moments, or the axes, of the folds."""
+        for density in densities:
+            density._check_parameters()
+        log_prob = sample.empty_log_prob(len(densities))
+        low_rank = [m for m, density in enumerate(densities) if density._is_low_rank(*sample.X.shape)]
+        full = [m for m in range(len(densities)) if m not in low_rank]
+        if full:
+            log_prob[full] = _held_out_full(sample, [densities[m] for m in full])
+        if not low_rank:
+            return log_prob
+        for train, rows in zip(sample.train, sample.valid, strict=True):
+            centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
+            squares = squared_distances(sample.X[rows], centered.mean)
+            for pooling in sorted({densities[m].pooling for m in low_rank}):
+                axes = centered.axes(pooling)
+                for c, projections in enumerate(squared_projections(sample.X[rows], centered.mean, axes)):
+                    own = axes[c if len(axes) > 1 else 0]
+                    for m in (m for m in low_rank if densities[m].pooling == pooling):
+                        gaussians = LowRankGaussians(centered.mean, axes, densities[m].shrinkage, densities[m].reg)
+                        log_prob[m, rows, c] = gaussians.log_prob_from_squares(own, squares[:, c], projections)
+        return log_prob
+
+
+def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+    log_prob = sample.empty_log_prob(len(densities))
+    values = sample.k * sample.X.shape[1] ** 2
+    for groups, valid in sample.fold_groups(values):
+        moments = GroupMoments.of(groups)
+        k = len(moments.mean)
+        for batch in chunks(len(densities), max(1, MAX_CHUNK_VALUES // (values * len(valid)))):
+            fitted = []
+            for density in densities[batch]:
+                covariance = density._covariances(moments)
+                (_, matrix, log_det), _ = Gaussians.of(moments.mean[: len(covariance)], covariance)
+                fitted.append((moments.mean, matrix.expand(k, -1, -1, -1), log_det.expand(k, -1)))
+            stacked = [torch.stack(parts) for parts in zip(*fitted, strict=True)]
+            for f, rows in enumerate(valid):
+                of_fold = Gaussians(*(parts[:, :, f].flatten(0, 1) for parts in stacked))
+                values_of_fold = of_fold.log_prob(sample.X[rows]).view(len(rows), len(fitted), -1)
+                log_prob[batch, rows] = values_of_fold.transpose(0, 1)
+    return log_prob
+
+
 @DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
 @final
+@dataclass(eq=False, repr=False)
 class GaussianDensity(ClassDensity):
-    r"""A Gaussian with full covariance for each class, p_c = N(mu_c, Sigma_c).
+    r"""A Gaussian with full covariance for each class, p_c = N(mu_c, Sigma_c): the Gaussian mixture of the paper.
 
     .. math:: \Sigma_c = (1 - s) S_c + s \frac{\operatorname{tr} S_c}{d} I + \mathrm{reg}\, I,
 
@@ -62,46 +217,41 @@ class GaussianDensity(ClassDensity):
     array([[ -0.919, -13.419]])
     """
 
-    def __init__(self, shrinkage: str | float | None = None, reg: float = 1e-4) -> None:
-        self.shrinkage = shrinkage
-        self.reg = reg
+    shrinkage: str | float | None = None
+    reg: float = 1e-4
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_interval("reg", self.reg, 0.0, math.inf, "1e-4 is the usual choice")
+        shrinkage = self.shrinkage
+        if isinstance(shrinkage, str):
+            check_choice("shrinkage", shrinkage, ["ledoit-wolf"], also="None or a number in [0, 1]")
+        elif shrinkage is not None:
+            shrinkage = check_interval("shrinkage", shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
         self.whitenings_: list[Whitening] = []
         for sample in class_samples(self.classes_, X, index, weight):
-            mean, covariance = moments(sample.X, sample.weight, unbiased=False)
-            if self.shrinkage is None or not sample.has_spread:
-                covariance = usable_covariance(sample, covariance, "GaussianDensity")
-            else:
-                if isinstance(self.shrinkage, str):
-                    check_choice("shrinkage", self.shrinkage, ["ledoit-wolf"], also="None or a number in [0, 1]")
-                    intensity = ledoit_wolf(sample.X, sample.weight, mean, covariance)
-                else:
-                    intensity = check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
-                covariance = shrink(covariance, intensity)
+            mean, covariance = moments(sample.X, sample.weight)
+            covariance = usable_covariance(sample, covariance, "GaussianDensity", shrinkage)
             covariance = covariance + self.reg * torch.eye(len(mean), dtype=mean.dtype)
-            self.whitenings_.append(whitening(sample, mean, covariance, "GaussianDensity"))
+            self.whitenings_.append(Whitening.of(sample, mean, covariance, "GaussianDensity"))
+
+    def gaussians(self) -> Gaussians:
+        """Return the Gaussians of the classes."""
+        centers, matrices, log_dets = zip(*self.whitenings_, strict=True)
+        return Gaussians(torch.stack(centers), torch.stack(matrices), torch.tensor(log_dets, dtype=centers[0].dtype))
 
     @property
     def means_(self) -> NDArray[np.float64]:
         """Means mu_c, (k, d)."""
-        return torch.stack([white.center for white in self.whitenings_]).numpy()
+        return self.gaussians().mean.numpy()
 
     @property
     def covariances_(self) -> NDArray[np.float64]:
         """Covariances Sigma_c after shrinkage and regularization, (k, d, d)."""
-        matrices = torch.stack([white.matrix for white in self.whitenings_])
-        return torch.linalg.inv(matrices @ matrices.mT).numpy()
-
-    def gaussians(self) -> Gaussians:
-        """Return the Gaussians of the classes."""
-        centers, matrices = (torch.stack(parts) for parts in list(zip(*self.whitenings_, strict=True))[:2])
-        log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=centers.dtype)
-        return Gaussians(centers, matrices, log_dets)
+        matrix = self.gaussians().matrix
+        return torch.linalg.inv(matrix @ matrix.mT).numpy()
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        return normal_log_prob(X, self.gaussians(), X.dtype)
+        return self.gaussians().log_prob(X, X.dtype)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return `log_prob(X)`; for many mixed points in many dimensions, from the distances between their parents.
@@ -118,7 +268,8 @@ class GaussianDensity(ClassDensity):
         distances: _PairDistances | None = getattr(self, "_last_distances", None)
         if distances is None or distances.points is not x:
             distances = self._last_distances = _PairDistances.of(x, self.whitenings_)
-        return like(distances.log_prob(as_numpy(rows), as_numpy(partner_rows), as_numpy(lam)).to(as_tensor(X)), X)
+        i, j, t = (torch.from_numpy(np.ascontiguousarray(as_numpy(part))) for part in (rows, partner_rows, lam))
+        return like(distances.log_prob(i, j, t).to(as_tensor(X)), X)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the cached distances."""
@@ -142,8 +293,8 @@ class _PairDistances(NamedTuple):
         constant = torch.tensor([affine.log_det + X.shape[1] * LOG_2_PI for affine in whitenings], dtype=X.dtype)
         return cls(X, to_mean, between, constant)
 
-    def log_prob(self, rows: NDArray[Any], partner_rows: NDArray[Any], lam: NDArray[Any]) -> Tensor:
-        """Return the log-density (m, k) of mixed rows."""
-        i, j, t = (torch.from_numpy(np.ascontiguousarray(part)) for part in (rows, partner_rows, lam))
-        square = t * self.to_mean[:, i] + (1.0 - t) * self.to_mean[:, j] - t * (1.0 - t) * self.between[:, i, j]
+    def log_prob(self, i: Tensor, j: Tensor, lam: Tensor) -> Tensor:
+        """Return the log-density (m, k) of lam x_i + (1 - lam) x_j for rows i and j."""
+        square = lam * self.to_mean[:, i] + (1.0 - lam) * self.to_mean[:, j]
+        square = square - lam * (1.0 - lam) * self.between[:, i, j]
         return -0.5 * (square.clamp_min(0.0).T + self.constant)

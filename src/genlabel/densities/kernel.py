@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -14,20 +14,9 @@ from torch import Tensor
 
 from genlabel._arrays import as_rng, chunks, to_device
 from genlabel._validation import check_choice, check_count, check_positive
-from genlabel.densities.base import MIN_STACK_WEIGHT
-from genlabel.densities.covariance import (
-    Whitening,
-    diagonal_whitening,
-    effective_size,
-    ledoit_wolf,
-    moments,
-    shrink,
-    usable_covariance,
-    whiten,
-    whitening,
-)
-from genlabel.densities.cross_validation import CrossValSample
-from genlabel.densities.per_class import ClassSample, PerClassDensity, class_samples
+from genlabel.densities.base import MIN_STACK_WEIGHT, PerClassDensity
+from genlabel.densities.covariance import LOG_2_PI, Whitening, effective_size, moments, usable_covariance, whiten
+from genlabel.densities.samples import ClassSample, CrossValSample, class_samples
 from genlabel.registry import DENSITIES
 
 CHUNK_KERNELS, GPU_CHUNK_KERNELS = 1 << 19, 1 << 26
@@ -61,7 +50,7 @@ class KernelModel(NamedTuple):
         b = whiten(sample.X, white.center, matrix)
         lift = weight.log2() - 0.5 * (b * b).sum(1)
         points = torch.cat([b, lift[:, None], torch.ones(n, 1, dtype=b.dtype)], 1)
-        log_norm = -0.5 * (white.log_det + d * math.log(2.0 * math.pi)) - d * math.log(h)
+        log_norm = -0.5 * (white.log_det + d * LOG_2_PI) - d * math.log(h)
         # In float32 the error of an exponent is about |b|^2 times the rounding: too large for narrow kernels.
         single = float((b * b).sum(1).max()) * torch.finfo(torch.float32).eps < MAX_SINGLE_ERROR
         left_out = sample.X.numpy() if leave_one_out else None
@@ -74,7 +63,15 @@ class KernelModel(NamedTuple):
         center, matrix, points = (to_device(part, x) for part in (self.center, self.matrix, self.points))
         points, a = points.to(x), whiten(x.double(), center, matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
-        own = None if self.left_out is None else _index_of_equal_rows(x, self.left_out)
+        own: Tensor | None = None  # index of a point equal to each query, -1 if there is none; -0.0 equals 0.0
+        if self.left_out is not None:
+            values = x.detach().cpu().numpy()
+            row_type = np.dtype((np.void, values.itemsize * values.shape[1]))
+            arrays = (np.ascontiguousarray(rows.astype(values.dtype) + 0.0) for rows in (values, self.left_out))
+            keys, known = (array.view(row_type)[:, 0] for array in arrays)
+            order = np.argsort(known)
+            index = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]
+            own = torch.from_numpy(np.where(known[index] == keys, index, -1)).to(x.device)
         size = max(1, (CHUNK_KERNELS if x.device.type == "cpu" else GPU_CHUNK_KERNELS) // len(points))
         buffer = None if queries.requires_grad else x.new_empty(min(size, len(x)), len(points))
         total = x.new_empty(len(x))
@@ -95,6 +92,7 @@ class KernelModel(NamedTuple):
 
 @DENSITIES.register("kernel")
 @final
+@dataclass(eq=False, repr=False)
 class KernelDensity(PerClassDensity):
     r"""A Gaussian kernel density for each class.
 
@@ -131,22 +129,14 @@ class KernelDensity(PerClassDensity):
     array([[-1.457, -7.097]])
     """
 
+    bandwidth: str | float = "scott"
+    leave_one_out: bool = False
+    covariance: str = "class"
+    max_points: int | None = None
+    random_state: int | np.random.Generator | None = 0
+
     native = True
     min_stack_weight = 2.5 * MIN_STACK_WEIGHT  # queries are by far the slowest
-
-    def __init__(
-        self,
-        bandwidth: str | float = "scott",
-        leave_one_out: bool = False,
-        covariance: str = "class",
-        max_points: int | None = None,
-        random_state: int | np.random.Generator | None = 0,
-    ) -> None:
-        self.bandwidth = bandwidth
-        self.leave_one_out = leave_one_out
-        self.covariance = covariance
-        self.max_points = max_points
-        self.random_state = random_state
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
         white, d, n = self._whitening(sample), sample.X.shape[1], effective_size(sample.weight)
@@ -160,7 +150,7 @@ class KernelDensity(PerClassDensity):
             rows = slice(None, None, -(-len(sample.X) // MAX_BANDWIDTH_ROWS))
             weight = sample.weight[rows] / sample.weight[rows].sum()
             grid = [h * 2.0 ** (1 - step / 2) for step in range(13)]  # from twice the rule down to a 32nd of it
-            models = (KernelModel.of(sample, white, one, leave_one_out=True) for one in grid)
+            models = (KernelModel.of(sample, white, bandwidth, leave_one_out=True) for bandwidth in grid)
             h = grid[int(np.argmax([float(weight @ model.log_prob(sample.X[rows])) for model in models]))]
         return KernelModel.of(self._subsample(sample), white, h, self.leave_one_out)
 
@@ -168,14 +158,11 @@ class KernelDensity(PerClassDensity):
         """Return the whitening of the kernels of a class, at bandwidth 1."""
         check_choice("covariance", self.covariance, ["class", "shrunk", "shared"])
         if self.covariance == "shared":
-            return diagonal_whitening(sample.X.mean(0), sample.within.variance)
+            return Whitening.of_variances(sample.X.mean(0), sample.within.variance)
         mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
-        if self.covariance == "shrunk" and sample.has_spread:
-            biased = moments(sample.X, sample.weight, unbiased=False)[1]
-            covariance = shrink(covariance, ledoit_wolf(sample.X, sample.weight, mean, biased))
-        else:
-            covariance = usable_covariance(sample, covariance, "KernelDensity")
-        return whitening(sample, mean, covariance, "KernelDensity")
+        shrinkage = "ledoit-wolf" if self.covariance == "shrunk" else None
+        covariance = usable_covariance(sample, covariance, "KernelDensity", shrinkage)
+        return Whitening.of(sample, mean, covariance, "KernelDensity")
 
     def _subsample(self, sample: ClassSample) -> ClassSample:
         n = len(sample.X)
@@ -212,7 +199,7 @@ class KernelDensity(PerClassDensity):
                     for m, h in enumerate(bandwidths):
                         sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
                         log_prob[m, rows[chunk], c] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
-                log_prob[:, rows, c] -= 0.5 * (white.log_det + d * math.log(2.0 * math.pi))
+                log_prob[:, rows, c] -= 0.5 * (white.log_det + d * LOG_2_PI)
         return log_prob
 
 
@@ -220,17 +207,3 @@ def _log2_sum(exponents: Tensor) -> Tensor:
     """Return log2 of the row sums of 2^exponents, in place."""
     top = exponents.detach().amax(1, keepdim=True).clamp_min(torch.finfo(exponents.dtype).min)
     return exponents.sub_(top).exp2_().sum(1).log2_() + top[:, 0]
-
-
-def _index_of_equal_rows(x: Tensor, points: NDArray[np.float64]) -> Tensor:
-    """Return the index of a point equal to each row of `x`, -1 if there is none; -0.0 equals 0.0."""
-
-    def row_keys(X: NDArray[np.floating]) -> NDArray[np.void]:
-        array = np.ascontiguousarray(X + 0.0)
-        return array.view(np.dtype((np.void, array.dtype.itemsize * array.shape[1])))[:, 0]
-
-    queries = x.detach().cpu().numpy()
-    keys, known = row_keys(queries), row_keys(points.astype(queries.dtype))
-    order = np.argsort(known)
-    index = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]
-    return torch.from_numpy(np.where(known[index] == keys, index, -1)).to(x.device)

@@ -7,6 +7,7 @@ which makes the search of a stacked density fast.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
@@ -18,8 +19,8 @@ from torch.nn.functional import pad
 from genlabel._arrays import Standardization, as_rng, chunks, to_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity
-from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Groups, group_by_class, to_gaussians
-from genlabel.densities.cross_validation import CrossValSample
+from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Gaussians
+from genlabel.densities.samples import CrossValSample, Groups
 from genlabel.registry import DENSITIES
 
 MIN_SCALE = 1e-100  # lower bound on the scale of a feature, whose square would otherwise vanish
@@ -31,6 +32,7 @@ CHUNK_RESPONSIBILITIES = 1 << 16  # responsibilities per chunk: few enough for t
 
 @DENSITIES.register("mixture")
 @final
+@dataclass(eq=False, repr=False)
 class MixtureDensity(ClassDensity):
     r"""A mixture of a few Gaussians for each class.
 
@@ -66,24 +68,16 @@ class MixtureDensity(ClassDensity):
     [0.15, 5.15]
     """
 
-    def __init__(
-        self,
-        n_components: int = 3,
-        covariance: str = "tied",
-        reg: float = 0.05,
-        max_iter: int = 40,
-        random_state: int | np.random.Generator | None = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance = covariance
-        self.reg = reg
-        self.max_iter = max_iter
-        self.random_state = random_state
+    n_components: int = 3
+    covariance: str = "tied"
+    reg: float = 0.05
+    max_iter: int = 40
+    random_state: int | np.random.Generator | None = 0
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check_parameters()
         self.scaler_ = Standardization.fit(X, weight, keep_constant=True)
-        groups = group_by_class(self.scaler_(X), index, weight[None])
+        groups = Groups.by_class(self.scaler_(X), index, weight[None])
         draws = as_rng(self.random_state).random(self.n_components)
         reg = (self.reg / self.scaler_.scale.clamp_min(MIN_SCALE) ** 2).clamp_min(min(self.reg, EIGENVALUE_FLOOR))
         fitted = fit_mixtures(groups, [self.n_components], self.covariance == "tied", reg, self.max_iter, draws)
@@ -122,10 +116,10 @@ class MixtureDensity(ClassDensity):
         for batch in batches:
             classes = torch.tensor(sorted(batch))
             points = sample.of_classes(classes)
-            for part in points.split_folds(len(points.X) * max(len(sizes) * max(sizes), points.X.shape[1])):
-                groups = group_by_class(part.X, part.classes, part.training_weight)
+            values = len(points.X) * max(len(sizes) * max(sizes), points.X.shape[1])
+            for groups, valid in points.fold_groups(values):
                 mixtures = fit_mixtures(groups, sizes, self.covariance == "tied", reg, self.max_iter, draws)
-                for f, rows in enumerate(part.valid):
+                for f, rows in enumerate(valid):
                     for s in range(len(sizes)):
                         terms = mixtures.select(slice(None), f, s).terms()
                         log_prob[s, rows[:, None], classes] = terms.log_prob(sample.X[rows])
@@ -182,7 +176,7 @@ class Mixtures(NamedTuple):
             return Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
         root, info = torch.linalg.cholesky_ex(covariance)
         if bool((info > 0).any()):  # singular covariances are regularized
-            gaussians, _ = to_gaussians(torch.zeros_like(covariance[..., 0]), covariance)
+            gaussians, _ = Gaussians.of(torch.zeros_like(covariance[..., 0]), covariance)
             precision, log_det = gaussians.matrix @ gaussians.matrix.mT, gaussians.log_det
         else:
             precision, log_det = torch.cholesky_inverse(root), 2.0 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
@@ -225,12 +219,12 @@ def fit_mixtures(
     """Fit a mixture of each size to each group; the leading dimensions are (k, g, number of sizes).
 
     `reg` (d,) is added to the variances, `draws` (largest size,) in [0, 1) initialize the components, and `trace`
-    receives the mean log-likelihoods of every step, (k, g, number of sizes).
+    receives the mean log-likelihoods (steps, k, g) of each size.
     """
     data = _GroupData.of(groups, reg, tied)
-    seeds = _draw_seeds(data, draws)
+    seeds = data.draw_seeds(draws)
     cap = (groups.size / MIN_POINTS_PER_COMPONENT + 1e-9).long().clamp_min(1)
-    fitted, traces = [], []
+    fitted = []
     for size in sizes:
         mixtures = _k_means(data, seeds[:, :, :size], cap)
         likelihoods: list[Tensor] = []
@@ -246,17 +240,12 @@ def fit_mixtures(
             if bool(converged.all()):
                 break
             mixtures, last = mixtures.where(converged, _m_step(data, sums)), likelihood
-        fitted.append(mixtures)
-        traces.append(likelihoods)
-    if trace is not None:
-        steps = range(max(len(part) for part in traces))
-        trace += [torch.stack([part[min(step, len(part) - 1)] for part in traces], -1) for step in steps]
-    missing = [max(sizes) - size for size in sizes]
-    pairs = list(zip(fitted, missing, strict=True))
-    weight = [pad(part.log_weight, (0, n), value=-torch.inf) for part, n in pairs]
-    mean = [pad(part.mean, (0, 0, 0, n)) for part, n in pairs]
-    covariance = [part.covariance if tied else pad(part.covariance, (0, 0, 0, n), value=1.0) for part, n in pairs]
-    return Mixtures(torch.stack(weight, 2), torch.stack(mean, 2), torch.stack(covariance, 2), tied)
+        if trace is not None:
+            trace.append(torch.stack(likelihoods))
+        n, (log_weight, mean, covariance, _) = max(sizes) - size, mixtures
+        covariance = covariance if tied else pad(covariance, (0, 0, 0, n), value=1.0)
+        fitted.append((pad(log_weight, (0, n), value=-torch.inf), pad(mean, (0, 0, 0, n)), covariance))
+    return Mixtures(*(torch.stack(parts, 2) for parts in zip(*fitted, strict=True)), tied)
 
 
 class _GroupData(NamedTuple):
@@ -279,24 +268,23 @@ class _GroupData(NamedTuple):
         second = torch.stack([(part[:, :, None] * points).mT @ points for part in share.unbind(1)], 1)
         return cls(points, points[..., :0], share, second, variance, reg)
 
+    def draw_seeds(self, draws: NDArray[np.float64]) -> Tensor:
+        """Return k-means++ seeds (k, g, q, d), with distances in standard deviations of the group.
 
-def _draw_seeds(data: _GroupData, draws: NDArray[np.float64]) -> Tensor:
-    """Return k-means++ seeds (k, g, q, d), with distances in standard deviations of the group.
-
-    All groups use the same draws, so that the seeds of a group do not depend on the other groups.
-    """
-    scaled = data.points[:, None] / data.variance.sqrt()[:, :, None]
-    nearest = torch.full_like(data.share, torch.inf)
-    probability, indices = data.share, []
-    for draw in draws:
-        total = probability.cumsum(-1)
-        index = torch.searchsorted(total, float(draw) * total[..., -1:], right=True).clamp_max(total.shape[-1] - 1)
-        seed = scaled.gather(2, index[..., None].expand(-1, -1, 1, scaled.shape[-1]))
-        nearest = torch.minimum(nearest, (scaled - seed).square_().sum(-1))
-        probability = data.share * nearest
-        indices.append(index)
-    rows = torch.cat(indices, -1)[..., None].expand(-1, -1, -1, scaled.shape[-1])
-    return data.points[:, None].expand_as(scaled).gather(2, rows)
+        All groups use the same draws, so that the seeds of a group do not depend on the other groups.
+        """
+        scaled = self.points[:, None] / self.variance.sqrt()[:, :, None]
+        nearest = torch.full_like(self.share, torch.inf)
+        probability, indices = self.share, []
+        for draw in draws:
+            total = probability.cumsum(-1)
+            index = torch.searchsorted(total, float(draw) * total[..., -1:], right=True).clamp_max(total.shape[-1] - 1)
+            seed = scaled.gather(2, index[..., None].expand(-1, -1, 1, scaled.shape[-1]))
+            nearest = torch.minimum(nearest, (scaled - seed).square_().sum(-1))
+            probability = self.share * nearest
+            indices.append(index)
+        rows = torch.cat(indices, -1)[..., None].expand(-1, -1, -1, scaled.shape[-1])
+        return self.points[:, None].expand_as(scaled).gather(2, rows)
 
 
 def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:

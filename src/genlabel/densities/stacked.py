@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -11,35 +13,30 @@ from sklearn.base import clone
 from torch import Tensor
 
 from genlabel._arrays import Standardization, as_numpy, as_tensor, like, to_device
-from genlabel._progress import current_fit
 from genlabel._validation import check_choice, check_positive, check_weights, suppress_own_warnings, warn
 from genlabel.data.folds import Fold, fold_numbers, make_folds, training_rows
 from genlabel.densities.base import ClassDensity, CrossFittedDensity, DensityWarning
 from genlabel.densities.candidates import affordable_candidates, named_candidates
-from genlabel.densities.cross_validation import CrossValSample, held_out_log_prob, stratified_order
 from genlabel.densities.posterior import log_posterior
-from genlabel.densities.power_transform import log_prob_of_members, share_transform
+from genlabel.densities.samples import stratified_order
 from genlabel.densities.stacking import (
     MAX_MEMBERS,
-    MIN_LOG_PROBA,
-    TEMPERATURES,
-    Stacking,
-    fit_stacking,
-    is_defined,
-    log_proba_of_true_class,
+    MAX_SEARCH_ROWS,
+    MAX_SEARCH_SCORES,
+    MAX_SEARCH_VALUES,
+    MAX_WEIGHTING_ROWS,
+    MIN_SEARCH_ROWS,
     mix_posteriors,
+    search,
 )
-from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.densities.transformed import log_prob_of_members, share_transform
 from genlabel.registry import DENSITIES
 
 MAX_FIT_ROWS = 200_000  # rows that members are fitted to: they have few parameters
-MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS = 3_000, 12_000
-"""Rows on which all candidates are evaluated, and on which those with a weight are weighted again."""
-MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS = 400_000, 150_000, 500
-"""Bounds on rows x features and on rows x classes of the first evaluation, down to a minimum number of rows."""
 
 
 @final
+@dataclass(eq=False, repr=False)
 class WeightedDensities(ClassDensity):
     r"""Several densities whose posteriors are mixed with given weights.
 
@@ -75,19 +72,12 @@ class WeightedDensities(ClassDensity):
     array([[-1.179, -4.722]])
     """
 
-    default_priors = "empirical"
+    members: Sequence[ClassDensity]
+    weights: Sequence[float]
+    temperatures: Sequence[float]
+    standardize: bool = False
 
-    def __init__(
-        self,
-        members: Sequence[ClassDensity],
-        weights: Sequence[float],
-        temperatures: Sequence[float],
-        standardize: bool = False,
-    ) -> None:
-        self.members = members
-        self.weights = weights
-        self.temperatures = temperatures
-        self.standardize = standardize
+    default_priors = "empirical"
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         count = len(self.members)
@@ -125,6 +115,7 @@ class WeightedDensities(ClassDensity):
 
 @DENSITIES.register("stacked")
 @final
+@dataclass(eq=False, repr=False)
 class StackedDensity(ClassDensity):
     """Densities chosen among many by cross-validation, with temperatures and weights.
 
@@ -183,23 +174,15 @@ class StackedDensity(ClassDensity):
     True
     """
 
+    candidates: str | Sequence[ClassDensity] | Mapping[str, ClassDensity] = "default"
+    cv: Any = 6
+    method: str = "stack"
+    cross_fit: bool = False
+    random_state: Any = 0
+
     default_priors = "empirical"
     supports_latent_space = False  # where the features have seen the labels, no row is held out
     is_calibrated = True
-
-    def __init__(
-        self,
-        candidates: str | Sequence[ClassDensity] | Mapping[str, ClassDensity] = "default",
-        cv: Any = 6,
-        method: str = "stack",
-        cross_fit: bool = False,
-        random_state: Any = 0,
-    ) -> None:
-        self.candidates = candidates
-        self.cv = cv
-        self.method = method
-        self.cross_fit = cross_fit
-        self.random_state = random_state
 
     def resolved_config(self) -> dict[str, Any]:
         """Return the candidates by name and the numbers of rows that choose them: the values behind "default".
@@ -207,8 +190,8 @@ class StackedDensity(ClassDensity):
         >>> len(StackedDensity().resolved_config()["candidates"])
         48
         """
-        search = (MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS)
-        rows = (*search, MAX_FIT_ROWS)
+        searched = (MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS)
+        rows = (*searched, MAX_FIT_ROWS)
         return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MAX_MEMBERS}
 
     @property
@@ -264,135 +247,38 @@ class StackedDensity(ClassDensity):
         folds = make_folds(self.cv, classes, self.random_state, classes=self.classes_, X=X.numpy())
         if n > MAX_FIT_ROWS:
             warn("rows", f"StackedDensity: {n} rows; its members are fitted to {MAX_FIT_ROWS} of them", DensityWarning)
-        labels = self.classes_[classes]
+        labels, log_prior = self.classes_[classes], torch.from_numpy(np.log(self.class_prior_))
         with suppress_own_warnings():
-            self._search(candidates, Standardization.fit(X, weight, keep_constant=True)(X), index, weight, folds)
+            points = Standardization.fit(X, weight, keep_constant=True)(X)
+            evaluation = search(candidates, points, index, weight, folds, log_prior, self.method)
+            self.candidates_, self.choice_ = evaluation.candidates, evaluation.choice
+            self.fold_choices_ = evaluation.fold_choices
             # Without uniform weights the fit equals, to the last digit, that of `unfitted_stack` to the same points.
-            weights = None if bool((weight == 1).all()) else weight
-            self.stack_ = self.unfitted_stack().fit(X, labels, weights)
-            self.members_ = self.stack_.members_
+            self.stack_ = self.unfitted_stack().fit(X, labels, None if bool((weight == 1).all()) else weight)
             self.fold_ = fold_numbers(folds, n) if self.cross_fit else None
             self.pairs_: dict[tuple[int, int], WeightedDensities] = {}
             if self.fold_ is not None:
-                for low in range(len(folds)):
-                    for high in range(low, len(folds)):
-                        others = np.flatnonzero((self.fold_ != low) & (self.fold_ != high))
-                        rows = training_rows(others, classes)
-                        self.pairs_[low, high] = self.unfitted_stack().fit(X[rows], labels[rows], weight[rows])
-
-    def _log_prob(self, X: Tensor) -> Tensor:
-        return self.stack_.log_prob(X)
-
-    def _search(
-        self, candidates: dict[str, ClassDensity], X: Tensor, index: Tensor, weight: Tensor, folds: Sequence[Fold]
-    ) -> None:
-        """Evaluate all candidates, on a subsample of many rows; those with a weight are evaluated on more rows."""
-        (n, d), k = X.shape, len(self.classes_)
-        order, log_prior = stratified_order(index.numpy()), torch.from_numpy(np.log(self.class_prior_))
-        max_rows = max(MIN_SEARCH_ROWS, min(MAX_SEARCH_VALUES // d, MAX_SEARCH_SCORES // k))
-        reports: dict[str, dict[str, Any]] = {}
-        for bound in (min(MAX_SEARCH_ROWS, max_rows), MAX_WEIGHTING_ROWS):
-            rows = np.sort(order[: max(bound, 2 * k)])  # at least a training row and a held-out row of each class
-            sample = CrossValSample.of_rows(X, index, weight, folds, rows)
-            evaluation = _Evaluation.of(candidates, sample, log_prior, self.method)
-            reports |= {report["name"]: report for report in evaluation.reports()}
-            candidates = evaluation.candidates
-            if len(rows) == n or current_fit().time_left <= 0.0:
-                break
-            if bound != MAX_WEIGHTING_ROWS:
-                candidates = {name: candidates[name] for name in evaluation.selected_names()}
-        self.candidates_, self.choice_, self.fold_choices_ = candidates, evaluation.choice, evaluation.fold_choices
-        self.held_out_ = np.full((n, k), np.nan)
-        self.held_out_[rows] = evaluation.held_out.numpy()
-        selected = self.choice_.weight.nonzero()[:, 0].tolist()
-        self.names_ = [list(candidates)[m] for m in selected]
-        self.weights_ = self.choice_.weight[selected].numpy()
-        self.temperatures_ = self.choice_.temperature[selected].numpy()
-        members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
+                for low, high in combinations_with_replacement(range(len(folds)), 2):
+                    rows = training_rows(np.flatnonzero((self.fold_ != low) & (self.fold_ != high)), classes)
+                    self.pairs_[low, high] = self.unfitted_stack().fit(X[rows], labels[rows], weight[rows])
+        self.held_out_ = np.full((n, len(log_prior)), np.nan)
+        self.held_out_[evaluation.rows] = evaluation.held_out.numpy()
+        shares = zip(self.candidates_, self.choice_.weight.tolist(), strict=True)
+        self.names_, self.members_ = [name for name, share in shares if share > 0], self.stack_.members_
+        self.weights_, self.temperatures_ = np.array(self.stack_.weights), np.array(self.stack_.temperatures)
+        members = zip(self.names_, self.stack_.weights, self.stack_.temperatures, strict=True)
         self.report_ = {
             "method": self.method,
             "chosen": [
-                {"name": name, "weight": weight, "temperature": heat}
-                for name, weight, heat in sorted(members, key=lambda m: -m[1])
+                {"name": name, "weight": share, "temperature": temperature}
+                for name, share, temperature in sorted(members, key=lambda member: -member[1])
             ],
-            **evaluation.scores(),
-            "candidates": list(reports.values()),
+            **evaluation.scores,
+            "candidates": list(evaluation.reports.values()),
             "folds": len(folds),
-            "rows": len(evaluation.sample.X),
+            "rows": len(evaluation.rows),
             "fitted_rows": min(n, MAX_FIT_ROWS),
         }
 
-
-class _Evaluation(NamedTuple):
-    """Held-out log-densities of candidates, and the temperatures and weights chosen by them."""
-
-    candidates: dict[str, ClassDensity]
-    sample: CrossValSample
-    log_prob: Tensor  # (M, n, k), less the largest of each row, in single precision: most of the memory of a search
-    log_prior: Tensor  # (k,)
-    choice: Stacking
-    fold_choices: list[Stacking]  # choices of each fold by the rows of the others
-    held_out: Tensor  # out-of-fold log-posterior of the stack, (n, k); NaN for a row without one
-
-    @classmethod
-    def of(
-        cls, candidates: dict[str, ClassDensity], sample: CrossValSample, log_prior: Tensor, method: str
-    ) -> _Evaluation:
-        """Cross-validate the candidates, and weight them on all rows and on the rows outside of each fold."""
-        unfitted = [clone(density) for density in candidates.values()]
-        log_prob = sample.X.new_empty(len(unfitted), len(sample.X), len(log_prior), dtype=torch.float32)
-        log_proba = sample.X.new_empty(len(TEMPERATURES), len(unfitted), len(sample.X))
-        done: list[int] = []
-        shared, transform = share_transform(unfitted, sample.X, sample.weight)
-        for indices, values in held_out_log_prob(shared, transform, sample):
-            log_proba[:, indices] = log_proba_of_true_class(values, log_prior, sample.classes)
-            largest = values.amax(-1, keepdim=True)
-            log_prob[indices] = values.sub_(largest.masked_fill_(~largest.isfinite(), 0.0)).float()
-            done += indices
-        if len(done) < len(candidates):
-            current_fit().truncations.append(f"it chooses among {len(done)} of {len(candidates)} densities")
-            done = sorted(done)
-            candidates = {name: candidates[name] for name in np.array(list(candidates))[done].tolist()}
-            log_prob, log_proba = log_prob[done], log_proba[:, done]
-        mask = sample.out_of_fold
-        min_weight = torch.tensor([density.min_stack_weight for density in candidates.values()])
-        choice = fit_stacking(log_proba[..., mask], sample.weight[mask], method, min_weight)
-        fold_choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
-        for rows in sample.valid:
-            others = mask.clone()
-            others[rows] = False
-            if bool(others.any()):
-                fold_choices.append(fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight))
-            else:  # a single fold
-                fold_choices.append(choice)
-            held_out[rows] = fold_choices[-1].log_posterior(log_prob[:, rows], log_prior).double()
-        held_out[~mask] = torch.nan
-        return cls(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)
-
-    def selected_names(self) -> list[str]:
-        """Return the names of the candidates with a weight in any of the choices."""
-        weights = torch.stack([choice.weight for choice in (self.choice, *self.fold_choices)])
-        return [name for name, weight in zip(self.candidates, weights.amax(0), strict=True) if weight > 0]
-
-    def scores(self) -> dict[str, float]:
-        """Return the scores of the stack."""
-        mask = self.sample.out_of_fold
-        log_proba, index, weight = self.held_out[mask], self.sample.classes[mask], self.sample.weight[mask]
-        error = float(calibration_error(log_proba.numpy(), index.numpy(), weight.numpy()))
-        return {**_scores(log_proba, index, weight), "calibration_error": error}
-
-    def reports(self) -> list[dict[str, Any]]:
-        """Return the scores of each candidate at its best temperature."""
-        mask, reports = self.sample.out_of_fold, []
-        index, weight = self.sample.classes[mask], self.sample.weight[mask]
-        for name, heat, log_prob in zip(self.candidates, self.choice.temperature.tolist(), self.log_prob, strict=True):
-            values = log_prob[mask].double()
-            posterior = log_posterior(values, self.log_prior, heat).log_proba
-            log_proba = torch.where(is_defined(values)[..., None], posterior, torch.nan)
-            reports.append({"name": name, "temperature": heat, **_scores(log_proba, index, weight), "rows": len(mask)})
-        return reports
-
-
-def _scores(log_proba: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
-    arrays = (log_proba.clamp_min(MIN_LOG_PROBA).numpy(), index.numpy(), weight.numpy())
-    return {"log_loss": float(log_loss(*arrays)), "accuracy": float(accuracy(*arrays))}
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return self.stack_.log_prob(X)

@@ -1,17 +1,31 @@
-"""Stacking of densities: temperatures and weights that maximize the held-out likelihood of the mixed posterior."""
+"""Choice among candidate densities by cross-validation: held-out log-densities, temperatures and weights of a stack."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
 from torch import Tensor
 
 from genlabel._arrays import chunks
-from genlabel.densities.base import MAX_CHUNK_VALUES, MIN_STACK_WEIGHT
+from genlabel._progress import current_fit
+from genlabel.data.folds import Fold
+from genlabel.densities.base import MIN_STACK_WEIGHT, ClassDensity
 from genlabel.densities.posterior import log_posterior
+from genlabel.densities.samples import MAX_CHUNK_VALUES, CrossValSample, stratified_order
+from genlabel.densities.transformed import PowerTransform, share_transform, split_transform
+from genlabel.metrics import accuracy, calibration_error, log_loss
 
+MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS = 3_000, 12_000
+"""Rows on which all candidates are evaluated, and on which those with a weight are weighted again."""
+MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS = 400_000, 150_000, 500
+"""Bounds on rows x features and on rows x classes of the first evaluation, down to a minimum number of rows."""
 TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))  # grid of temperatures: 1 to 64 in steps of sqrt 2
 MIN_LOG_PROBA = math.log(1e-15)  # bound on log-probabilities in a log-loss, so that a single point does not decide
 EM_ROUNDS = ((40, 1e-3), (60, 5e-3), (100, 0.0))
@@ -19,6 +33,147 @@ EM_ROUNDS = ((40, 1e-3), (60, 5e-3), (100, 0.0))
 EM_EXPONENT = 1.8  # exponent of each EM factor (over-relaxation): about half as many steps are needed
 MAX_MEMBERS = 6  # members of a stack: more take longer and do not improve held-out log-loss
 MAX_LOG_RATIO = 60.0  # bound on log-ratios of densities before exp
+
+
+class Evaluation(NamedTuple):
+    """Candidates that were cross-validated on some rows, and the temperatures and weights chosen by them."""
+
+    candidates: dict[str, ClassDensity]
+    rows: NDArray[np.intp]
+    choice: Stacking
+    fold_choices: list[Stacking]  # choices of each fold by the rows of the others
+    held_out: Tensor  # out-of-fold log-posterior of the stack, (rows, k); NaN for a row without one
+    scores: dict[str, float]  # of the stack
+    reports: dict[str, dict[str, Any]]  # scores of each candidate at its best temperature, by name
+
+
+def search(
+    candidates: dict[str, ClassDensity],
+    X: Tensor,
+    index: Tensor,
+    weight: Tensor,
+    folds: Sequence[Fold],
+    log_prior: Tensor,
+    method: str,
+) -> Evaluation:
+    """Evaluate all candidates, on a subsample of many rows; those with a weight are evaluated on more rows."""
+    (n, d), k = X.shape, len(log_prior)
+    order = stratified_order(index.numpy())
+    max_rows = max(MIN_SEARCH_ROWS, min(MAX_SEARCH_VALUES // d, MAX_SEARCH_SCORES // k))
+    reports: dict[str, dict[str, Any]] = {}
+    for bound in (min(MAX_SEARCH_ROWS, max_rows), MAX_WEIGHTING_ROWS):
+        rows = np.sort(order[: max(bound, 2 * k)])  # at least a training row and a held-out row of each class
+        sample = CrossValSample.of_rows(X, index, weight, folds, rows)
+        evaluation = evaluate(candidates, rows, sample, log_prior, method)
+        reports |= evaluation.reports
+        if len(rows) == n or current_fit().time_left <= 0.0:
+            break
+        weights = torch.stack([choice.weight for choice in (evaluation.choice, *evaluation.fold_choices)]).amax(0)
+        pairs = zip(evaluation.candidates.items(), weights, strict=True)
+        candidates = {name: density for (name, density), largest in pairs if largest > 0}
+    return evaluation._replace(reports=reports)
+
+
+def evaluate(
+    candidates: dict[str, ClassDensity],
+    rows: NDArray[np.intp],
+    sample: CrossValSample,
+    log_prior: Tensor,
+    method: str,
+) -> Evaluation:
+    """Cross-validate the candidates, and weight them on all rows and on the rows outside of each fold."""
+    unfitted = [clone(density) for density in candidates.values()]
+    # Log p_c (M, n, k) less the largest of each row, in single precision: most of the memory of a search.
+    log_prob = sample.X.new_empty(len(unfitted), len(sample.X), len(log_prior), dtype=torch.float32)
+    log_proba = sample.X.new_empty(len(TEMPERATURES), len(unfitted), len(sample.X))
+    done: list[int] = []
+    shared, transform = share_transform(unfitted, sample.X, sample.weight)
+    for indices, values in held_out_log_prob(shared, transform, sample):
+        log_proba[:, indices] = log_proba_of_true_class(values, log_prior, sample.classes)
+        largest = values.amax(-1, keepdim=True)
+        log_prob[indices] = values.sub_(largest.masked_fill_(~largest.isfinite(), 0.0)).float()
+        done += indices
+    if len(done) < len(candidates):
+        current_fit().truncations.append(f"it chooses among {len(done)} of {len(candidates)} densities")
+        done = sorted(done)
+        candidates = {name: candidates[name] for name in np.array(list(candidates))[done].tolist()}
+        log_prob, log_proba = log_prob[done], log_proba[:, done]
+    mask = sample.out_of_fold
+    min_weight = torch.tensor([density.min_stack_weight for density in candidates.values()])
+    choice = fit_stacking(log_proba[..., mask], sample.weight[mask], method, min_weight)
+    fold_choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
+    for valid in sample.valid:
+        others = mask.clone()
+        others[valid] = False
+        if bool(others.any()):
+            fold_choices.append(fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight))
+        else:  # a single fold
+            fold_choices.append(choice)
+        held_out[valid] = fold_choices[-1].log_posterior(log_prob[:, valid], log_prior).double()
+    held_out[~mask] = torch.nan
+    index, weight = sample.classes[mask], sample.weight[mask]
+    error = float(calibration_error(held_out[mask].numpy(), index.numpy(), weight.numpy()))
+    scores = {**_scores(held_out[mask], index, weight), "calibration_error": error}
+    reports = {}
+    for name, temperature, values in zip(candidates, choice.temperature.tolist(), log_prob[:, mask], strict=True):
+        posterior = log_posterior(values.double(), log_prior, temperature).log_proba
+        posterior = torch.where(is_defined(values)[..., None], posterior, torch.nan)
+        result = _scores(posterior, index, weight)
+        reports[name] = {"name": name, "temperature": temperature, **result, "rows": len(rows)}
+    return Evaluation(candidates, rows, choice, fold_choices, held_out, scores, reports)
+
+
+def _scores(log_proba: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
+    arrays = (log_proba.clamp_min(MIN_LOG_PROBA).numpy(), index.numpy(), weight.numpy())
+    return {"log_loss": float(log_loss(*arrays)), "accuracy": float(accuracy(*arrays))}
+
+
+@runtime_checkable
+class BatchedCrossValidation(Protocol):
+    """A density that is cross-validated together with others of its family, which share computations."""
+
+    @property
+    def cv_family(self) -> Hashable | None:
+        """Densities of equal families are cross-validated together; None is cross-validated alone."""
+
+    def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[Any]) -> Tensor:
+        """Return log p_c of densities of the family, (M, n, k), each row by models that were fitted without it.
+
+        Rows that are in no validation part are NaN.
+        """
+
+
+def held_out_log_prob(
+    candidates: Sequence[ClassDensity], transform: PowerTransform | None, sample: CrossValSample
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield indices of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
+
+    Candidates of one family come together. Past the time limit of the fit the remaining ones do not come. Candidates
+    that share `transform` are fitted to its output. Rows that are in no validation part are NaN.
+    """
+    batches: dict[Hashable, list[int]] = defaultdict(list)
+    split = [split_transform(candidate, transform) for candidate in candidates]
+    for index, (density, transformed) in enumerate(split):
+        family = density.cv_family if isinstance(density, BatchedCrossValidation) else None
+        batches[transformed, index if family is None else family].append(index)
+    space = None if transform is None else transform(sample.X)
+    progress = current_fit()
+    for done, indices in enumerate(batches.values(), start=1):
+        densities, (density, transformed) = [split[index][0] for index in indices], split[indices[0]]
+        points = sample._replace(X=space[0]) if space is not None and transformed else sample
+        if isinstance(density, BatchedCrossValidation) and density.cv_family is not None:
+            log_prob = density.held_out_log_prob(points, densities)
+        else:
+            log_prob = sample.empty_log_prob(1)
+            for train, rows in zip(points.train, points.valid, strict=True):
+                fitted = clone(density).fit(points.X[train], points.classes[train].numpy(), points.weight[train])
+                log_prob[0, rows] = fitted.log_prob(points.X[rows])
+        if space is not None and transformed:
+            log_prob += space[1][:, None]
+        yield indices, log_prob
+        progress.update(done, len(batches))
+        if progress.time_left <= 0.0:
+            break
 
 
 class Stacking(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, final
 
@@ -11,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel._progress import Callback
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.covariance import LOG_2_PI
-from genlabel.densities.neural import NeuralDensity, TrainingPoints, hidden_sizes, train_until_plateau
+from genlabel.densities.neural import NeuralDensity, PointLoss, hidden_sizes
 from genlabel.registry import DENSITIES
 
 MAX_LATENT = 8  # upper bound on the default number of latent dimensions
@@ -26,6 +26,7 @@ PRIOR_FRACTION = 0.25  # fraction of the importance samples of a query that come
 
 @DENSITIES.register("vae")
 @final
+@dataclass(eq=False, repr=False)
 class VAEDensity(NeuralDensity):
     r"""A variational autoencoder, conditional on the class, with its importance-weighted bound as log-density.
 
@@ -75,43 +76,18 @@ class VAEDensity(NeuralDensity):
     (5, 2)
     """
 
+    latent_dim: int | None = None
+    hidden: Sequence[int] = (64, 64, 64)
+    _: KW_ONLY
+    noise: str | float = "diagonal"
+    floor: float = 0.02
+    n_samples: int = 64
+    train_samples: int = 8
+    epochs: int = 200
+    learning_rate: float = 5e-3
+
     normalized = False
     gain = 2.0
-
-    def __init__(
-        self,
-        latent_dim: int | None = None,
-        hidden: Sequence[int] = (64, 64, 64),
-        *,
-        noise: str | float = "diagonal",
-        floor: float = 0.02,
-        n_samples: int = 64,
-        train_samples: int = 8,
-        epochs: int = 200,
-        batch_size: int = 256,
-        learning_rate: float = 5e-3,
-        validation_fraction: float = 0.1,
-        patience: int = 30,
-        jitter: float = 0.02,
-        device: Any = "auto",
-        verbose: int = 0,
-        random_state: int | np.random.Generator | None = 0,
-    ) -> None:
-        self.latent_dim = latent_dim
-        self.hidden = hidden
-        self.noise = noise
-        self.floor = floor
-        self.n_samples = n_samples
-        self.train_samples = train_samples
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.jitter = jitter
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         check_count("latent_dim", self._size)
@@ -123,7 +99,7 @@ class VAEDensity(NeuralDensity):
             check_choice("noise", self.noise, ["diagonal", "scalar"], also="a number above 0")
         else:
             check_positive("noise", self.noise, "or choose 'diagonal' or 'scalar'")
-        self._schedule()
+        super()._check_parameters()
 
     @property
     def _size(self) -> int:
@@ -133,16 +109,14 @@ class VAEDensity(NeuralDensity):
     def _build(self, d: int, k: int) -> nn.Module:
         return _Autoencoder(d, k, self._size, hidden_sizes(self.hidden), self.noise, self.floor)
 
-    def _train(
-        self, network: nn.Module, points: TrainingPoints, rng: np.random.Generator, callback: Callback | None
-    ) -> list[float]:
+    def _point_loss(self, network: Any, rng: np.random.Generator) -> PointLoss:
         self.query_seed_ = int(rng.integers(2**31))
 
         def loss(x: Tensor, c: Tensor, rng: np.random.Generator) -> Tensor:
             eps = torch.from_numpy(rng.standard_normal((self.train_samples, len(x), self._size), np.float32))
             return -_bound(network, x, c, eps.to(x))
 
-        return train_until_plateau(network, loss, points, self._schedule(), rng, callback)
+        return loss
 
     def _class_log_prob(self, network: Any, x: Tensor, class_input: int) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)

@@ -18,15 +18,15 @@ from genlabel._validation import check_choice, check_count, check_weights, read_
 from genlabel.data.folds import Fold, round_robin_folds
 from genlabel.densities.base import ClassDensity, check_points
 from genlabel.densities.covariance import effective_size
-from genlabel.densities.discriminant import DiscriminantDensity
+from genlabel.densities.gaussian import DiscriminantDensity
 from genlabel.densities.kernel import KernelDensity
-from genlabel.densities.power_transform import (
+from genlabel.densities.stacking import stacking_weights
+from genlabel.densities.transformed import (
     PowerTransform,
     PowerTransformedDensity,
     log_prob_of_members,
     share_transform,
 )
-from genlabel.densities.stacking import stacking_weights
 
 MAX_CV_ROWS = 2000
 """Tables of up to this size are cross-validated; larger ones have one training part and one held-out part."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from genlabel._arrays import chunks
 from genlabel._runtime import eval_mode
 from genlabel._validation import check_count, check_positive
-from genlabel.densities.latent import encode_rows
+from genlabel.densities.transformed import encode_rows
 from genlabel.mixing.genmix import GenMix
 from genlabel.mixing.sampler import Sampler, Synthetic
 

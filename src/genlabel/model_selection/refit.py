@@ -12,8 +12,9 @@ from sklearn.base import clone
 
 from genlabel._progress import FitProgress
 from genlabel._validation import warn
-from genlabel.densities import LatentDensity, StackedDensity
+from genlabel.densities import StackedDensity
 from genlabel.densities.base import CrossFittedDensity
+from genlabel.densities.transformed import LatentDensity
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
 from genlabel.model_selection.options import DENSITIES, FEATURES, STAGE_DEADLINES

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from genlabel._progress import FitProgress
 from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities import ClassDensity
-from genlabel.densities.cross_validation import stratified_order
+from genlabel.densities.samples import stratified_order
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.model_selection.options import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from genlabel._arrays import Standardization
 from genlabel._progress import FitProgress
 from genlabel.data.folds import Fold, check_folds, folds_by_size, make_folds
-from genlabel.densities.cross_validation import stratified_order
+from genlabel.densities.samples import stratified_order
 from genlabel.training.networks import MLP
 
 MIN_LOG_PROBA = -14.0

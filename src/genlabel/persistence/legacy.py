@@ -9,7 +9,7 @@ from genlabel.mixing import ManifoldMixup, Mixup
 from genlabel.model_selection.options import GridSearch, HalvingSearch, TrainingOptions
 
 CLASS_NAMES = {
-    "Axes": "PrincipalAxes", "Centred": "CenteredSample", "Columns": "FrameEncoder", "ConvReader": "ConvNetwork",
+    "Axes": "PrincipalAxes", "Columns": "FrameEncoder", "ConvReader": "ConvNetwork",
     "Directions": "RandomProjection", "Held": "ConformalScores", "Judge": "TypicalityModel",
     "KnownDensity": "FixedDensity", "LabelModel": "StackedDensity", "Numbers": "NumericEncoder",
     "Pooling": "PoolWeights", "SharedLabel": "WeightedLabel",
@@ -18,7 +18,6 @@ CLASS_NAMES = {
 }  # fmt: skip
 """Today's names of classes by those of version 1."""
 STATE_NAMES: dict[str, dict[str, str]] = {
-    "Centred": {"whole": "weight"},
     "Charts": {"centres": "centers"},
     "ConvReader": {"n_beside": "extra_inputs"},
     "Ensemble": {"doubt": "prior_weight"},

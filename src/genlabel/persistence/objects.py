@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from torch import nn
@@ -27,24 +28,20 @@ from genlabel.training.networks.staged import MLP, Ensemble
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel._arrays": ("Standardization",),
-    "genlabel.densities.covariance": ("Gaussians", "Whitening"),
-    "genlabel.densities.discriminant": (
-        "CenteredSample", "DiscriminantDensity", "LowRankGaussians", "PrincipalAxes",
-    ),
-    "genlabel.densities.flow": ("FlowDensity",),
+    "genlabel.densities.base": ("FixedDensity", "SphericalGaussian"),
+    "genlabel.densities.covariance": ("Gaussians", "LowRankGaussians", "PrincipalAxes", "Whitening"),
     "genlabel.densities.forest": ("ForestDensity", "Trees"),
     "genlabel.densities.gan.density": ("GANDensity",),
-    "genlabel.densities.gan.generators": ("Charts", "Generators", "Latents"),
-    "genlabel.densities.gan.inversion": ("Bank",),
-    "genlabel.densities.gan.networks": ("ConvNetwork", "Perceptron"),
-    "genlabel.densities.gaussian": ("GaussianDensity",),
+    "genlabel.densities.gan.generators": (
+        "Bank", "Charts", "ConvNetwork", "Generators", "Latents", "Perceptron",
+    ),
+    "genlabel.densities.gaussian": ("DiscriminantDensity", "GaussianDensity"),
     "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
-    "genlabel.densities.latent": ("LatentDensity",),
     "genlabel.densities.mixture": ("MixtureDensity", "Mixtures", "Terms"),
-    "genlabel.densities.per_class": ("FixedDensity", "SphericalGaussian"),
-    "genlabel.densities.power_transform": ("PowerTransform", "PowerTransformedDensity"),
+    "genlabel.densities.neural": ("FlowDensity",),
     "genlabel.densities.stacked": ("StackedDensity", "WeightedDensities"),
     "genlabel.densities.stacking": ("Stacking",),
+    "genlabel.densities.transformed": ("LatentDensity", "PowerTransform", "PowerTransformedDensity"),
     "genlabel.densities.vae": ("VAEDensity",),
     "genlabel.estimators.classifier": ("Calibration",),
     "genlabel.estimators.generative": ("GenerativeClassifier",),
@@ -123,7 +120,7 @@ def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
     if isinstance(value, tuple):
         return dict(cast(Any, value)._asdict()), set()
     optional = set(OPTIONAL.get(name, ()))
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, BaseEstimator):
         state = {field.name: getattr(value, field.name) for field in fields(value)}
     else:
         omitted = ("_sklearn_version", *NEVER_SAVED.get(name, ()))
@@ -153,7 +150,7 @@ def build_object(name: str, state: Mapping[str, Any]) -> Any:
         return Ensemble(**state)
     if cls is ColumnTransformer:
         return build_preprocessing(state)
-    if issubclass(cls, tuple) or is_dataclass(cls):
+    if issubclass(cls, tuple) or (is_dataclass(cls) and not issubclass(cls, BaseEstimator)):
         names = cast(Any, cls)._fields if issubclass(cls, tuple) else tuple(field.name for field in fields(cls))
         if set(state) != set(names):
             raise ValueError(f"its {name} has {', '.join(state)}, but this version has {', '.join(names)}")

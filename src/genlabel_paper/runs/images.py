@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from genlabel.attacks import robust_accuracy
 from genlabel.attacks.external import import_attack_package
 from genlabel.data.datasets import ImageDataset, load_images
-from genlabel.densities import CollapseWarning
+from genlabel.densities.online import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
 from genlabel.training import SGD
 from genlabel_paper.runs.cells import Cell

@@ -12,7 +12,7 @@ from scipy.optimize import brentq, minimize_scalar
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
 from genlabel.data.datasets import make_example1
-from genlabel.densities import FixedDensity
+from genlabel.densities.base import FixedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import MixParams, Mixup
 from genlabel_paper.theory.example1 import (

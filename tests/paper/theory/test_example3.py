@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
 from genlabel.data.datasets import make_example3
-from genlabel.densities import FixedDensity
+from genlabel.densities.base import FixedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import Mixup
 from genlabel_paper.theory.example3 import (

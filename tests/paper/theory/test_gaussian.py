@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import chi2, kstest, multivariate_normal, norm
 
 from genlabel import GenLabel
-from genlabel.densities import FixedDensity
+from genlabel.densities.base import FixedDensity
 from genlabel.mixing import MixParams
 from genlabel_paper.theory import (
     GaussianPair,

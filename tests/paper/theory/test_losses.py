@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from genlabel import GenLabel, LinearLabel
-from genlabel.densities import FixedDensity
+from genlabel.densities.base import FixedDensity
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import blend
 from genlabel_paper.theory import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -14,9 +15,17 @@ from genlabel._arrays import Seed, Standardization, as_rng, chunks, like, named_
 from genlabel._progress import Callback, training_callback
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
-from genlabel.densities.gan.generators import Generators, Latents
-from genlabel.densities.gan.inversion import NORMS, Bank, Inverter, train_encoder
-from genlabel.densities.gan.networks import ConvNetwork, Perceptron, Shape, StackedNetwork
+from genlabel.densities.gan.generators import (
+    NORMS,
+    Bank,
+    ConvNetwork,
+    Generators,
+    Inverter,
+    Latents,
+    Perceptron,
+    Shape,
+    StackedNetwork,
+)
 from genlabel.densities.gan.training import (
     CRITIC,
     ENERGY,
@@ -26,14 +35,13 @@ from genlabel.densities.gan.training import (
     MIN_ROWS_TO_SPLIT,
     SMOOTHNESS,
     ClassRows,
+    GANNetworks,
     GANSchedule,
     GANSettings,
     ScoredGenerator,
-    StackNetworks,
-    refine_curves,
-    score_generator,
     select_generator,
-    train_gans,
+    train_and_score,
+    train_encoder,
 )
 from genlabel.registry import DENSITIES
 
@@ -49,6 +57,7 @@ class CollapsedGeneratorError(RuntimeError):
 
 @DENSITIES.register("gan")
 @final
+@dataclass(eq=False, repr=False)
 class GANDensity(ClassDensity):
     r"""log p_c(x) = -d(x, M_c) / scale, with M_c = {G(w, c)} the manifold of class c that a GAN has learned.
 
@@ -118,50 +127,28 @@ class GANDensity(ClassDensity):
     (1, 2, 2)
     """
 
-    normalized: ClassVar[bool] = False
-    chunk_rows: int = 512
+    norm: str = "l2"
+    latent_dim: int | None = None
+    charts: int | None = None
+    shape: Shape | None = None
+    hidden: tuple[int, ...] = (64, 64, 64)
+    steps: int = 2000
+    batch_size: int = 128
+    learning_rate: float = 5e-3
+    penalty: float | None = None
+    scale: float | str = "typical"
+    standardize: bool = False
+    encoder: str | None = "regression"
+    restarts: int = 4
+    inversion_steps: int = 16
+    min_coverage: float = 0.5
+    retries: int = 1
+    device: Any = "auto"
+    verbose: int = 0
+    random_state: Seed = None
 
-    def __init__(
-        self,
-        norm: str = "l2",
-        latent_dim: int | None = None,
-        charts: int | None = None,
-        shape: Shape | None = None,
-        hidden: tuple[int, ...] = (64, 64, 64),
-        steps: int = 2000,
-        batch_size: int = 128,
-        learning_rate: float = 5e-3,
-        penalty: float | None = None,
-        scale: float | str = "typical",
-        standardize: bool = False,
-        encoder: str | None = "regression",
-        restarts: int = 4,
-        inversion_steps: int = 16,
-        min_coverage: float = 0.5,
-        retries: int = 1,
-        device: Any = "auto",
-        verbose: int = 0,
-        random_state: Seed = None,
-    ) -> None:
-        self.norm = norm
-        self.latent_dim = latent_dim
-        self.charts = charts
-        self.shape = shape
-        self.hidden = hidden
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.penalty = penalty
-        self.scale = scale
-        self.standardize = standardize
-        self.encoder = encoder
-        self.restarts = restarts
-        self.inversion_steps = inversion_steps
-        self.min_coverage = min_coverage
-        self.retries = retries
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
+    normalized: ClassVar[bool] = False
+    chunk_rows: ClassVar[int] = 512
 
     def resolved_config(self) -> dict[str, Any]:
         """Return the values behind the parameters that are None: settings to try, and weights of the losses.
@@ -271,10 +258,6 @@ class GANDensity(ClassDensity):
                 "pad the images, or leave out shape for fully connected networks"
             )
 
-    def _latents(self) -> Latents:
-        dim = min((self.n_features_in_ + 1) // 2, 16) if self.latent_dim is None else self.latent_dim
-        return Latents(dim, self.charts if self.charts is not None else 1 if self.shape is not None else CHARTS)
-
     def _reading_network(self, extra_inputs: int, n_out: int) -> StackedNetwork:
         """Return a network of points: a critic or an encoder."""
         if self.shape is not None:
@@ -284,73 +267,54 @@ class GANDensity(ClassDensity):
     def _select(
         self, classes: list[ClassRows], rng: np.random.Generator, callback: Callback | None
     ) -> list[ScoredGenerator]:
-        """Return the best generator of each class; classes below `min_coverage` are trained again."""
+        """Train generators of several settings, all at once, and return the best one of each class.
+
+        Classes below `min_coverage` are trained again, with other penalties.
+        """
+        dim = min((self.n_features_in_ + 1) // 2, 16) if self.latent_dim is None else self.latent_dim
+        latents = Latents(dim, self.charts if self.charts is not None else 1 if self.shape is not None else CHARTS)
+        charts = [1, latents.charts] if self.charts is None and self.shape is None else [latents.charts]
+        size = latents.size if self.encoder == "bigan" else 0
+        # The generator is fully connected for images too: the Jacobian of convolutions is slow on a CPU.
+        generator = Perceptron((latents.size, *self.hidden, self.n_features_in_))
+        encoder = self._reading_network(0, size) if size else None
+        networks = GANNetworks(latents, generator, self._reading_network(size, 1), encoder)
         scored: list[list[ScoredGenerator]] = [[] for _ in classes]
         missing = list(range(len(classes)))
         for attempt in range(self.retries + 1):
-            result = self._train(attempt, [classes[c] for c in missing], rng, callback)
+            fixed = self.penalty if self.penalty is not None else PENALTY if attempt == 0 else None
+            penalties = [PENALTY / 4, PENALTY * 4] if fixed is None else [fixed]
+            settings = [GANSettings(penalty, number) for penalty in penalties for number in charts]
+            result = train_and_score(
+                networks, [classes[c] for c in missing], settings, self._schedule(self.steps), rng, callback
+            )
             for c, generators in zip(missing, result, strict=True):
                 scored[c] += generators
             best = [select_generator(generators, self.min_coverage) for generators in scored]
             missing = [c for c in missing if best[c].coverage < self.min_coverage and not classes[c].is_small]
             if not missing:
                 break
-        names, charts = self.classes_.tolist(), self._latents().charts
-        for c in missing:
-            raise CollapsedGeneratorError(
-                f"the generator of class {names[c]!r} covers {best[c].coverage:.0%} of the held-out rows, less than "
-                f"min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it has collapsed; train "
-                f"longer (steps={self.steps}), with another random_state or penalty, or with more charts ({charts}) if "
-                "the class has many pieces"
-            )
-        for c, (rows, generator) in enumerate(zip(classes, best, strict=True)):
+        pieces = f"or with more charts ({latents.charts}) if the class has many pieces"
+        for c, (name, rows, selected) in enumerate(zip(self.classes_.tolist(), classes, best, strict=True)):
+            if c in missing:
+                raise CollapsedGeneratorError(
+                    f"the generator of class {name!r} covers {selected.coverage:.0%} of the held-out rows, less than "
+                    f"min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it has collapsed; "
+                    f"train longer (steps={self.steps}), with another random_state or penalty, {pieces}"
+                )
             if rows.is_small:
                 message = (
-                    f"class {names[c]!r} has {len(rows.train)} rows: GANDensity holds none of them out and cannot "
-                    f"check its manifold; give at least {MIN_ROWS_TO_SPLIT} rows, or use GaussianDensity"
+                    f"class {name!r} has {len(rows.train)} rows: GANDensity holds none of them out and cannot check "
+                    f"its manifold; give at least {MIN_ROWS_TO_SPLIT} rows, or use GaussianDensity"
                 )
                 warn(("GANDensity", c), message, DensityWarning)
-            elif generator.precision < self.min_coverage:
+            elif selected.precision < self.min_coverage:
                 message = (
-                    f"of the points generated for class {names[c]!r} only {generator.precision:.0%} are near its rows: "
-                    f"its manifold is blurred; train longer (steps={self.steps}), or with more charts ({charts}) if "
-                    "the class has many pieces"
+                    f"of the points generated for class {name!r} only {selected.precision:.0%} are near its rows: its "
+                    f"manifold is blurred; train longer (steps={self.steps}), {pieces}"
                 )
                 warn(("GANDensity blurred", c), message, DensityWarning)
         return best
-
-    def _train(
-        self, attempt: int, classes: list[ClassRows], rng: np.random.Generator, callback: Callback | None
-    ) -> list[list[ScoredGenerator]]:
-        """Train a generator for each class and settings, all at once, and score them; retries try other penalties."""
-        latents, schedule = self._latents(), self._schedule(self.steps)
-        charts = [1, latents.charts] if self.charts is None and self.shape is None else [latents.charts]
-        fixed = self.penalty if self.penalty is not None else PENALTY if attempt == 0 else None
-        penalties = [PENALTY / 4, PENALTY * 4] if fixed is None else [fixed]
-        settings = [GANSettings(penalty, number) for penalty in penalties for number in charts]
-        epoch = max(1, sum(len(rows.train) for rows in classes) // (self.batch_size * len(classes)))
-        size = latents.size if self.encoder == "bigan" else 0
-        # The generator is fully connected for images too: the Jacobian of convolutions is slow on a CPU.
-        generator = Perceptron((latents.size, *self.hidden, self.n_features_in_))
-        encoder = self._reading_network(0, size) if size else None
-        networks = StackNetworks(generator, self._reading_network(size, 1), encoder)
-
-        def on_step(step: int) -> None:
-            if callback is not None and step % epoch == 0:
-                callback.on_epoch_end(step // epoch, {})
-
-        stacks = [train_gans(networks, latents, classes, settings, schedule, rng, on_step)]
-        if latents.dim == 1:
-            stacks.insert(0, refine_curves(stacks[0], classes, schedule, rng))
-        seed, t = int(rng.integers(2**32)), len(settings)
-        return [
-            [
-                score_generator(stack.select(torch.tensor([c * t + j])), one, rows, seed)
-                for j, one in enumerate(settings)
-                for stack in (stacks[-1:] if rows.is_small else stacks)
-            ]
-            for c, rows in enumerate(classes)
-        ]
 
     @torch.no_grad()
     def _project(self, X: Tensor) -> Tensor:

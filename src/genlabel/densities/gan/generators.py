@@ -1,18 +1,139 @@
-"""Generators of class manifolds: latent cubes, their initial charts, and stacks of generators with noise."""
+"""Generators of class manifolds: stacks of small networks of one shape, charts, and the inversion of generators."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
+from torch.nn.functional import conv2d, silu
 
 from genlabel._arrays import one_hot
-from genlabel.densities.gan.networks import StackedNetwork, Weights, apply
+
+Weights = Sequence[Tensor]  # weights of a stack of s networks; s is the first dimension of each tensor
+Shape = tuple[int, int, int]  # channels, height and width of an image
+NORMS = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}  # order of each norm
+
+
+def apply(network: StackedNetwork, weights: Weights, x: Tensor) -> Tensor:
+    """Return the outputs (s, n, out) of a stack of networks at points (s, n, in).
+
+    >>> network = Perceptron((2, 8, 3))
+    >>> apply(network, network.draw(np.random.default_rng(0)), torch.zeros(1, 5, 2)).shape
+    torch.Size([1, 5, 3])
+    """
+    *hidden, last = network.layers(weights)
+    for layer in hidden:
+        x = silu(layer(x))
+    return last(x)
+
+
+def linearize(network: StackedNetwork, weights: Weights, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return the outputs and their Jacobian by the first `dim` inputs, (s, n, out, dim), by forward differentiation."""
+    s, n, size = x.shape
+    tangents = torch.eye(size, dtype=x.dtype, device=x.device)[:dim, None].expand(s, dim, n, size)
+    *hidden, last = network.layers(weights)
+    for layer in hidden:
+        before = layer(x)
+        gate = torch.sigmoid(before)
+        x = before * gate
+        slope = gate * (1 + before * (1 - gate))
+        tangents = slope[:, None] * layer(tangents.flatten(1, 2), shift=False).reshape(s, dim, n, -1)
+    jacobian = last(tangents.flatten(1, 2), shift=False).reshape(s, dim, n, -1)
+    return last(x), jacobian.permute(0, 2, 3, 1)
+
+
+class Perceptron(NamedTuple):
+    """Fully connected network."""
+
+    sizes: tuple[int, ...]  # sizes of the input, of each hidden layer, and of the output
+
+    def draw(self, rng: np.random.Generator) -> list[Tensor]:
+        """Draw normal weights of variance 2 / fan-in."""
+        return [part for n_in, n_out in pairwise(self.sizes) for part in _dense(rng, n_in, n_out)]
+
+    def layers(self, weights: Weights) -> list[_Dense]:
+        """Return the dense layers, which alternate with SiLU."""
+        return [_Dense(*pair) for pair in zip(weights[::2], weights[1::2], strict=True)]
+
+
+class ConvNetwork(NamedTuple):
+    """Network of flat images (c, h, w) with additional inputs: two strided convolutions and two dense layers.
+
+    >>> network = ConvNetwork((1, 28, 28), 2, 8, 1)
+    >>> apply(network, network.draw(np.random.default_rng(0)), torch.zeros(1, 5, 786)).shape
+    torch.Size([1, 5, 1])
+    """
+
+    shape: Shape
+    extra_inputs: int
+    width: int
+    n_out: int
+
+    def draw(self, rng: np.random.Generator) -> list[Tensor]:
+        """Draw normal weights of variance 2 / fan-in."""
+        c, h, w = self.shape
+        kernels = [*_kernel(rng, c, self.width, 4), *_kernel(rng, self.width, 2 * self.width, 4)]
+        n_in = 2 * self.width * (h // 4) * (w // 4) + self.extra_inputs
+        return [*kernels, *_dense(rng, n_in, 4 * self.width), *_dense(rng, 4 * self.width, self.n_out)]
+
+    def layers(self, weights: Weights) -> list[_Dense | _Convolution]:
+        """Return two convolutions, each of which halves height and width, and two dense layers."""
+        c, h, w = self.shape
+        return [
+            _Convolution(weights[0], weights[1], (c, h, w)),
+            _Convolution(weights[2], weights[3], (self.width, h // 2, w // 2)),
+            _Dense(*weights[4:6]),
+            _Dense(*weights[6:]),
+        ]
+
+
+StackedNetwork = Perceptron | ConvNetwork  # shape of a network; its weights are separate tensors
+
+
+class _Dense(NamedTuple):
+    """Affine map of a stack, (s, n, in) -> (s, n, out), or only its linear part."""
+
+    weight: Tensor  # (s, in, out)
+    bias: Tensor  # (s, 1, out)
+
+    def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
+        return torch.baddbmm(self.bias, x, self.weight) if shift else torch.bmm(x, self.weight)
+
+
+class _Convolution(NamedTuple):
+    """Strided convolution of flat images, grouped by network; additional inputs pass through."""
+
+    kernel: Tensor  # (s, out, in, size, size)
+    bias: Tensor  # (s, out)
+    shape: Shape  # shape of the input images
+
+    def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
+        s, n, _ = x.shape
+        pixels = math.prod(self.shape)
+        c, h, w = self.shape
+        images = x[..., :pixels].transpose(0, 1).reshape(n, s * c, h, w)
+        bias = self.bias.flatten() if shift else None
+        maps = conv2d(images, self.kernel.flatten(0, 1), bias, stride=2, padding=1, groups=s)
+        flat = maps.reshape(n, s, -1).transpose(0, 1)
+        return flat if x.shape[-1] == pixels else torch.cat([flat, x[..., pixels:]], -1)
+
+
+def _dense(rng: np.random.Generator, n_in: int, n_out: int) -> list[Tensor]:
+    return [_normal(rng, (1, n_in, n_out), n_in), torch.zeros(1, 1, n_out)]
+
+
+def _kernel(rng: np.random.Generator, n_in: int, n_out: int, size: int) -> list[Tensor]:
+    return [_normal(rng, (1, n_out, n_in, size, size), n_in * size * size), torch.zeros(1, n_out)]
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Tensor:
+    return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(math.sqrt(2 / fan_in)))
 
 
 class Latents(NamedTuple):
@@ -171,3 +292,113 @@ def log_likelihood(X: Tensor, points: Tensor, log_noise: Tensor) -> Tensor:
     square = a.square().sum(-1)[..., None] + b.square().sum(-1)[..., None, :] - 2 * a @ b.mT
     distance = square.clamp_min(1e-6).sqrt()
     return torch.logsumexp(-distance, -1) - math.log(points.shape[-2]) - log_b.sum(-1)
+
+
+class _NormModel(NamedTuple):
+    """Smooth norm of a residual r (..., d), with a majorized curvature: diag(weight) - rank gradient gradient'."""
+
+    value: Tensor
+    gradient: Tensor
+    weight: Tensor
+    rank: Tensor | float
+
+
+def _norm_model(norm: str, r: Tensor, width: Tensor) -> _NormModel:
+    """Return the model of a norm of residuals; half the square for "l2", which needs no smoothing."""
+    if norm == "l2":
+        return _NormModel(0.5 * r.square().sum(-1), r, torch.ones_like(r), 0.0)
+    if norm == "l1":  # sum sqrt(r^2 + width^2), with the parabola above it that touches it at r
+        size = (r.square() + width.square()).sqrt()
+        return _NormModel(size.sum(-1), r / size, 1 / size, 0.0)
+    both = torch.cat([r, -r], -1) / width  # the soft maximum of |r|, width log sum (exp(r / width) + exp(-r / width))
+    up, down = torch.softmax(both, -1).chunk(2, -1)
+    return _NormModel(width[..., 0] * both.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None])
+
+
+class Bank(NamedTuple):
+    """Points of each manifold with their latents: the starts of an inversion."""
+
+    latents: Tensor  # (k, n, size)
+    points: Tensor  # (k, n, d)
+
+    @classmethod
+    def draw(cls, generators: Generators, n: int, rng: np.random.Generator) -> Bank:
+        """Draw `n` points for each manifold, cycling through the charts."""
+        w = generators.latents.spread(n, generators.shares, rng)
+        return cls(w, generators(w))
+
+
+class Inverter(NamedTuple):
+    """Search of m*_c = argmin over the manifold of class c of d(x, m) (arXiv Section F.3, GenMix+GAN).
+
+    The search starts at the nearest points of a bank, in several charts or draws, and at the prediction of the encoder.
+    Damped Gauss-Newton steps follow in a norm that is smoothed less and less, within the cube of the latents; the best
+    point of all steps is returned. Rows are independent, and nothing is random.
+    """
+
+    generators: Generators
+    bank: Bank
+    norm: str
+    restarts: int
+    steps: int
+    unit: Tensor  # size of a unit of the generator in the units of the distance, (d,)
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Return the nearest points (k, m, d) to points (m, d), both in the units of the generator."""
+        parts = self.generators.latents.charts * -(-self.restarts // self.generators.latents.charts)
+        count = self.bank.points.shape[1] // parts * parts
+        distance = torch.cdist(X * self.unit, self.bank.points[:, :count] * self.unit, NORMS[self.norm])
+        nearest, rank = distance.reshape(*distance.shape[:2], -1, parts).min(-2)
+        near = nearest.topk(self.restarts, -1, largest=False).indices
+        index = rank.gather(-1, near) * parts + near
+        w = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
+        if self.generators.encoder is not None:
+            encoded, dim = self.generators.encode(X.expand(len(w), -1, -1)), self.generators.latents.dim
+            chart = encoded[..., dim:].where(self.generators.shares[:, None] > 0, -torch.inf).argmax(-1)
+            chart = one_hot(chart, self.generators.latents.charts, encoded.dtype)
+            w = torch.cat([w, torch.cat([encoded[..., :dim], chart], -1)[:, :, None]], 2)
+        k, m, n, _ = w.shape
+        inner, target, (weight, bias) = self, X.expand(len(w), -1, -1), self.generators.weights[-2:]
+        if self.norm == "l2" and weight.shape[1] < weight.shape[2]:
+            # The range of the last layer has at most as many dimensions as the layer has inputs; the rest of an L2
+            # distance is the same for all points of the manifold. An image of 784 pixels has 64 coordinates.
+            base, square = torch.linalg.qr((weight * self.unit).mT)
+            weights = [*self.generators.weights[:-2], square.mT, bias * self.unit @ base]
+            generators, target = self.generators._replace(weights=weights), X * self.unit @ base
+            inner = self._replace(generators=generators, unit=torch.ones_like(self.unit[:1]))
+        target = target[:, :, None].expand(-1, -1, n, -1).flatten(1, 2)
+        best = inner.gauss_newton(w.flatten(1, 2), target)
+        closest = inner._distance(inner.generators(best) - target).reshape(k, m, n).argmin(-1)
+        return self.generators(best.reshape(w.shape).take_along_dim(closest[..., None, None], 2)[:, :, 0])
+
+    def _distance(self, r: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(r * self.unit, NORMS[self.norm], -1)
+
+    def gauss_newton(self, w: Tensor, target: Tensor) -> Tensor:
+        """Return the best latents of damped Gauss-Newton steps from w (k, n, size)."""
+        network, (dim, _), weights, *_ = self.generators
+        best, least = w, self._distance(self.generators(w) - target)
+        damping = torch.full_like(least, 1e-2)
+        start = least.clone()
+        for step in range(self.steps):
+            width = (start * 0.3 * 0.6**step).clamp_min(1e-12)[..., None]
+            points, jacobian = linearize(network, weights, w, dim)
+            model = _norm_model(self.norm, (points - target) * self.unit, width)
+            jacobian, z = jacobian * self.unit[:, None], w[..., :dim]
+            gradient = (jacobian.mT @ model.gradient[..., None])[..., 0]
+            free = ~((z <= -1) & (gradient > 0) | (z >= 1) & (gradient < 0))  # latents that stay within the cube
+            gradient, jacobian = gradient * free, jacobian * free[..., None, :]
+            curvature = jacobian.mT @ (model.weight[..., None] * jacobian)
+            curvature = curvature - model.rank * gradient[..., :, None] * gradient[..., None, :]
+            diagonal = jacobian.square().sum(-2) * model.weight.mean(-1, keepdim=True)
+            damped = curvature + torch.diag_embed(damping[..., None] * diagonal + 1e-12)
+            z = (z - torch.linalg.solve_ex(damped, gradient)[0]).clamp(-1, 1)
+            proposal = torch.cat([z, w[..., dim:]], -1)
+            r = (self.generators(proposal) - target) * self.unit
+            better = _norm_model(self.norm, r, width).value < model.value
+            damping = torch.where(better, damping * 0.2, damping * 4).clamp(1e-9, 1e9)
+            w = torch.where(better[..., None], proposal, w)
+            distance = torch.linalg.vector_norm(r, NORMS[self.norm], -1)
+            best = torch.where((distance < least)[..., None], proposal, best)
+            least = torch.minimum(distance, least)
+        return best

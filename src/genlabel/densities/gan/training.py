@@ -1,4 +1,4 @@
-"""Training of many GANs at once, one for each class and setting, refinement of curves, and selection of generators."""
+"""Training of many GANs at once, one for each class and setting; refinement of curves, selection, and encoders."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from genlabel._arrays import one_hot
-from genlabel.densities.gan.generators import Charts, Generators, Latents, log_likelihood
-from genlabel.densities.gan.networks import StackedNetwork, Weights, apply
+from genlabel._progress import Callback
+from genlabel.densities.gan.generators import (
+    Charts,
+    Generators,
+    Latents,
+    StackedNetwork,
+    Weights,
+    apply,
+    log_likelihood,
+)
 
 INITIAL_NOISE = 0.1  # initial noise of a generator, in standard deviations of the features
 NOISE_RATE_FACTOR = 4.0  # learning rate of the noise relative to that of the manifold
@@ -34,9 +42,10 @@ REACH = 2.0
 """Radius within which a generated point covers a row, relative to the 90 % quantile of nearest-neighbor distances."""
 
 
-class StackNetworks(NamedTuple):
+class GANNetworks(NamedTuple):
     """Shapes of the trained networks."""
 
+    latents: Latents
     generator: StackedNetwork
     critic: StackedNetwork  # network of points; with an encoder, of points and latents
     encoder: StackedNetwork | None  # network that is trained with the generator (ALI, bidirectional GAN), or None
@@ -61,6 +70,11 @@ class ClassRows(NamedTuple):
     def is_small(self) -> bool:
         """True if the class is too small to hold rows out."""
         return len(self.train) < MIN_ROWS_TO_SPLIT and len(self.train) == len(self.held_out)
+
+    @property
+    def cumulative(self) -> Tensor:
+        """Cumulative weights of the training rows, (n,), of sum 1."""
+        return self.weight.cumsum(0) / self.weight.sum()
 
     @property
     def reach(self) -> float:
@@ -90,8 +104,7 @@ class GANSchedule(NamedTuple):
 
 
 def train_gans(
-    networks: StackNetworks,
-    latents: Latents,
+    networks: GANNetworks,
     rows: Sequence[ClassRows],
     settings: Sequence[GANSettings],
     schedule: GANSchedule,
@@ -106,100 +119,78 @@ def train_gans(
     same weights and use the same latents, so that their order does not matter. The returned generators have the moving
     average of the weights.
     """
-    trainer = _Trainer(networks, latents, rows, settings, schedule, rng)
-    trainer.fit_charts()
+    device, (latents, generator, critic, encoder) = schedule.device, networks
+
+    def draw_weights(network: StackedNetwork) -> list[Tensor]:
+        drawn = zip(*(network.draw(rng) for _ in settings), strict=True)  # different for each settings
+        stacked = [torch.cat(parts).repeat(len(rows), *[1] * (parts[0].ndim - 1)) for parts in drawn]
+        return [part.to(device).requires_grad_() for part in stacked]
+
+    critic_weights = draw_weights(critic)
+    seed = int(rng.integers(2**31))
+    pieces = [Charts.fit(part.train, part.weight, latents, trial.charts, seed) for part in rows for trial in settings]
+    log_unit = schedule.unit.log().to(device, torch.float32)
+    log_level = torch.full((len(pieces), 1, 1), np.log(INITIAL_NOISE)) + log_unit.cpu().mean()
+    log_level = log_level.to(device, torch.float32).requires_grad_()
+    log_noise = (log_level - log_unit).detach()
+    charts = Charts.join(pieces).to(log_noise)
+    generators = Generators(generator, latents, draw_weights(generator), log_noise, charts.shares)
+    if encoder is not None:
+        generators = generators._replace(encoder=encoder, encoder_weights=draw_weights(encoder))
+    learned = [*generators.weights, *generators.encoder_weights]
+    optimizer = _adam([(learned, schedule.learning_rate), ([log_level], NOISE_RATE_FACTOR * schedule.learning_rate)])
+    critic_optimizer = _adam([(critic_weights, schedule.learning_rate)])
+    fit_charts(generators, charts, schedule, rng)
+    average = generators.map(lambda part: part.detach().clone())
+    points = [part.train.to(device) for part in rows]
+    cumulative = [part.cumulative.to(device) for part in rows]
+    penalty = torch.tensor([trial.penalty for trial in settings]).repeat(len(rows)).to(device)
     for step in range(schedule.steps):
-        trainer.step(step)
+        for group in (*optimizer.param_groups, *critic_optimizer.param_groups):
+            group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - step / schedule.steps))
+        generators = generators._replace(log_noise=log_level - log_unit)
+        quantiles = torch.from_numpy(rng.random(schedule.batch_size)).to(device)
+        batches = [x[_rows_at(total, quantiles)] for x, total in zip(points, cumulative, strict=True)]
+        real = torch.stack(batches).repeat_interleave(len(settings), 0)
+        fake, w = generators.draw(schedule.batch_size, rng)
+        inputs = torch.cat([real, fake], 1)
+        if encoder is not None:
+            inputs = torch.cat([inputs, torch.cat([generators.encode(real), w], 1)], -1)
+        take_step(critic_optimizer, critic_loss(critic, critic_weights, inputs.detach().requires_grad_(), penalty))
+        on_real, on_fake = apply(critic, critic_weights, inputs).chunk(2, 1)
+        adversarial = softplus(on_real - on_fake).mean(1)
+        take_step(optimizer, (CRITIC * adversarial + ENERGY * energy_distance(real, fake)).sum())
+        with torch.no_grad():
+            torch._foreach_lerp_(average.tensors, generators.tensors, 1 - min(0.998, step / (step + 10)))
         if on_step is not None:
             on_step(step)
-    return trainer.average
+    return average
 
 
-class _Trainer:
-    """State of the training of a stack of GANs."""
+def fit_charts(generators: Generators, charts: Charts, schedule: GANSchedule, rng: np.random.Generator) -> None:
+    """Regress the generators on the flat pieces of the charts."""
+    steps, rate, weights = schedule.steps // 5, schedule.learning_rate, list(generators.weights)
+    optimizer = torch.optim.Adam(weights, rate, fused=True)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
+        w = generators.latents.draw(schedule.batch_size, generators.shares, rng)
+        take_step(optimizer, (generators(w) - charts(w)).square().mean((1, 2)).sum())
 
-    def __init__(
-        self,
-        networks: StackNetworks,
-        latents: Latents,
-        rows: Sequence[ClassRows],
-        settings: Sequence[GANSettings],
-        schedule: GANSchedule,
-        rng: np.random.Generator,
-    ) -> None:
-        self.schedule, self.rng, self.device, self.settings = schedule, rng, schedule.device, settings
-        self.rows = [one.train.to(self.device) for one in rows]
-        self.cumulative = [(one.weight.cumsum(0) / one.weight.sum()).to(self.device) for one in rows]
-        self.penalty = torch.tensor([one.penalty for one in settings]).repeat(len(rows)).to(self.device)
-        generator, self.critic, encoder = networks
-        self.critic_weights = self._draw_weights(self.critic)
-        self.log_unit = schedule.unit.log().to(self.device, torch.float32)
-        self.log_level = torch.full((len(self.penalty), 1, 1), np.log(INITIAL_NOISE)) + self.log_unit.cpu().mean()
-        self.log_level = self.log_level.to(self.device, torch.float32).requires_grad_()
-        log_noise = (self.log_level - self.log_unit).detach()
-        seed = int(rng.integers(2**31))
-        charts = [Charts.fit(one.train, one.weight, latents, each.charts, seed) for one in rows for each in settings]
-        self.charts = Charts.join(charts).to(log_noise)
-        self.generators = Generators(generator, latents, self._draw_weights(generator), log_noise, self.charts.shares)
-        if encoder is not None:
-            weights = self._draw_weights(encoder)
-            self.generators = self.generators._replace(encoder=encoder, encoder_weights=weights)
-        rate = schedule.learning_rate
-        learned: list[tuple[Weights, float]] = [
-            ([*self.generators.weights, *self.generators.encoder_weights], rate),
-            ([self.log_level], NOISE_RATE_FACTOR * rate),
-        ]
-        self.optimizers = [_adam(learned), _adam([(self.critic_weights, rate)])]
-        self.average = self.generators.map(lambda part: part.detach().clone())
 
-    def _draw_weights(self, network: StackedNetwork) -> list[Tensor]:
-        """Return initial weights of all members: different for each settings, the same for each class."""
-        drawn = [network.draw(self.rng) for _ in self.settings]
-        stacked = [
-            torch.cat(parts).repeat(len(self.rows), *[1] * (parts[0].ndim - 1)) for parts in zip(*drawn, strict=True)
-        ]
-        return [part.to(self.device).requires_grad_() for part in stacked]
+def critic_loss(critic: StackedNetwork, weights: Weights, inputs: Tensor, penalty: Tensor) -> Tensor:
+    """Return the penalized loss of the critics for inputs (s, 2 n, in), the real ones first."""
+    scores = apply(critic, weights, inputs)
+    on_real, on_fake = scores.chunk(2, 1)
+    norms = torch.autograd.grad(scores.sum(), inputs, create_graph=True)[0].square().sum(-1)
+    loss = softplus(on_fake - on_real).mean(1).sum()
+    return loss + (penalty * norms.mean(1)).sum()  # the mean over both halves is half of R1 + R2
 
-    def fit_charts(self) -> None:
-        """Regress the generators on the flat pieces of the charts."""
-        steps, batch_size, rate = self.schedule.steps // 5, self.schedule.batch_size, self.schedule.learning_rate
-        weights = list(self.generators.weights)
-        optimizer = torch.optim.Adam(weights, rate, fused=True)
-        for step in range(steps):
-            optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
-            w = self.generators.latents.draw(batch_size, self.generators.shares, self.rng)
-            take_step(optimizer, (self.generators(w) - self.charts(w)).square().mean((1, 2)).sum())
-        self.average = self.generators.map(lambda part: part.detach().clone())
 
-    def step(self, step: int) -> None:
-        """Take one step of the critics and one of the generators."""
-        share = step / self.schedule.steps
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - share))
-        self.generators = self.generators._replace(log_noise=self.log_level - self.log_unit)
-        quantiles = torch.from_numpy(self.rng.random(self.schedule.batch_size)).to(self.device)
-        batches = [x[_rows_at(total, quantiles)] for x, total in zip(self.rows, self.cumulative, strict=True)]
-        real = torch.stack(batches).repeat_interleave(len(self.settings), 0)
-        fake, w = self.generators.draw(self.schedule.batch_size, self.rng)
-        inputs = torch.cat([real, fake], 1)
-        if self.generators.encoder is not None:
-            inputs = torch.cat([inputs, torch.cat([self.generators.encode(real), w], 1)], -1)
-        points = inputs.detach().requires_grad_()
-        scores = apply(self.critic, self.critic_weights, points)
-        on_real, on_fake = scores.chunk(2, 1)
-        norms = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
-        loss = softplus(on_fake - on_real).mean(1).sum()
-        # The mean over both halves is half of R1 + R2.
-        take_step(self.optimizers[1], loss + (self.penalty * norms.mean(1)).sum())
-        on_real, on_fake = apply(self.critic, self.critic_weights, inputs).chunk(2, 1)
-        adversarial, n = softplus(on_real - on_fake).mean(1), fake.shape[1]
-        between = 2 * torch.cdist(real, fake).mean((1, 2))  # the energy distance, up to a term of the real points
-        energy = between - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
-        take_step(self.optimizers[0], (CRITIC * adversarial + ENERGY * energy).sum())
-        decay = min(0.998, step / (step + 10))
-        with torch.no_grad():
-            torch._foreach_lerp_(self.average.tensors, self.generators.tensors, 1 - decay)
+def energy_distance(real: Tensor, fake: Tensor) -> Tensor:
+    """Return the energy distance (s,) of points (s, n, d), up to a term of the real points."""
+    n = fake.shape[1]
+    between = 2 * torch.cdist(real, fake).mean((1, 2))
+    return between - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
 
 
 def _rows_at(cumulative: Tensor, quantiles: Tensor) -> Tensor:
@@ -240,7 +231,7 @@ def refine_curves(
     weights = [part.requires_grad_() for part in stack.weights]
     log_unit = schedule.unit.log().to(stack.log_noise)
     log_level = (stack.log_noise + log_unit).mean(-1, keepdim=True).requires_grad_()
-    n = min(MAX_STEP_ROWS, max(len(one.train) for one in rows))
+    n = min(MAX_STEP_ROWS, max(len(part.train) for part in rows))
     rate, steps = REFINEMENT_RATE * schedule.learning_rate, int(REFINEMENT_STEPS * schedule.steps)
     optimizer = torch.optim.Adam([{"params": weights}, {"params": [log_level]}], rate, betas=(0.9, 0.99), fused=True)
     for step in range(steps):
@@ -263,8 +254,7 @@ def refine_curves(
 def draw_evenly(rows: Sequence[ClassRows], n: int, rng: np.random.Generator) -> Tensor:
     """Draw rows of each class, (k, n, d), at equal distances in their cumulative weights."""
     quantiles = torch.from_numpy((np.arange(n) + rng.random()) / n)
-    totals = [one.weight.double().cumsum(0) / one.weight.double().sum() for one in rows]
-    return torch.stack([one.train[_rows_at(total.cpu(), quantiles)] for one, total in zip(rows, totals, strict=True)])
+    return torch.stack([part.train[_rows_at(part.cumulative, quantiles)] for part in rows])
 
 
 @torch.no_grad()
@@ -341,6 +331,35 @@ class ScoredGenerator(NamedTuple):
     log_prob: Tensor  # log-densities (n,) of the held-out rows under the noise around points of the manifold
 
 
+def train_and_score(
+    networks: GANNetworks,
+    rows: Sequence[ClassRows],
+    settings: Sequence[GANSettings],
+    schedule: GANSchedule,
+    rng: np.random.Generator,
+    callback: Callback | None,
+) -> list[list[ScoredGenerator]]:
+    """Return the generators of each class for all settings, refined ones first; curves of small classes are not."""
+    epoch = max(1, sum(len(part.train) for part in rows) // (schedule.batch_size * len(rows)))
+
+    def on_step(step: int) -> None:
+        if callback is not None and step % epoch == 0:
+            callback.on_epoch_end(step // epoch, {})
+
+    stacks = [train_gans(networks, rows, settings, schedule, rng, on_step)]
+    if networks.latents.dim == 1:
+        stacks.insert(0, refine_curves(stacks[0], rows, schedule, rng))
+    seed, t = int(rng.integers(2**32)), len(settings)
+    return [
+        [
+            score_generator(stack.select(torch.tensor([c * t + j])), trial, part, seed)
+            for j, trial in enumerate(settings)
+            for stack in (stacks[-1:] if part.is_small else stacks)
+        ]
+        for c, part in enumerate(rows)
+    ]
+
+
 @torch.no_grad()
 def score_generator(generators: Generators, settings: GANSettings, rows: ClassRows, seed: int) -> ScoredGenerator:
     """Compare the points of one generator with the held-out rows of its class."""
@@ -361,12 +380,29 @@ def select_generator(scored: Sequence[ScoredGenerator], min_coverage: float) -> 
 
     Clearly worse is by more than two standard errors of the difference over the held-out rows.
     """
-    threshold = min(max(one.coverage for one in scored), min_coverage)
-    able = sorted((one for one in scored if one.coverage >= threshold), key=lambda one: one.settings.charts)
-    best = max(able, key=lambda one: float(one.log_prob.mean()))
-    for one in able:
-        loss = best.log_prob - one.log_prob
+    threshold = min(max(candidate.coverage for candidate in scored), min_coverage)
+    able = sorted((c for c in scored if c.coverage >= threshold), key=lambda candidate: candidate.settings.charts)
+    best = max(able, key=lambda candidate: float(candidate.log_prob.mean()))
+    for candidate in able:
+        loss = best.log_prob - candidate.log_prob
         error = float(loss.std(unbiased=len(loss) > 1)) / len(loss) ** 0.5
-        if one is best or float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
-            return one
+        if candidate is best or float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
+            return candidate
     return best
+
+
+def train_encoder(
+    network: StackedNetwork, generators: Generators, schedule: GANSchedule, rng: np.random.Generator
+) -> Generators:
+    """Return the generators with encoders that are regressed on latents of generated points, x = G(w) -> w."""
+    k = len(generators.log_noise)
+    weights = [part.repeat(k, *[1] * (part.ndim - 1)).to(generators.log_noise) for part in network.draw(rng)]
+    learned = generators._replace(encoder=network, encoder_weights=[part.requires_grad_() for part in weights])
+    optimizer = torch.optim.Adam(weights, schedule.learning_rate, fused=True)
+    for step in range(schedule.steps):
+        optimizer.param_groups[0]["lr"] = schedule.learning_rate * (1 - step / schedule.steps)
+        w = generators.latents.spread(schedule.batch_size, generators.shares, rng)
+        with torch.no_grad():
+            points = generators(w)
+        take_step(optimizer, (learned.encode(points) - w).square().mean((1, 2)).sum())
+    return learned.map(Tensor.detach)

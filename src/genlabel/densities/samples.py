@@ -1,0 +1,188 @@
+"""Weighted samples: the points of a class, with the folds of a cross-validation, and padded groups of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel._arrays import as_rng, chunks
+from genlabel.data.folds import Fold, training_rows
+
+MAX_CHUNK_VALUES = 1 << 18
+"""Values per intermediate array of the densities that work in chunks, so that memory stays bounded."""
+MIN_CLASS_ROWS = 20  # rows of each class among the first rows of a stratified order, if the class has them
+
+
+class WithinClass:
+    """Within-class covariance of all classes, computed on first use."""
+
+    def __init__(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self.sample = (X, index, weight)
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """(d, d)"""
+        centered, weight, mass = self._centered
+        return (weight[:, None] * centered).T @ centered / mass
+
+    @cached_property
+    def variance(self) -> Tensor:
+        """Diagonal of the covariance, (d,)."""
+        centered, weight, mass = self._centered
+        return weight @ centered**2 / mass
+
+    @property
+    def _centered(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the points (n, d) less their class means, their weights (n,) and the sum of these."""
+        X, index, weight = self.sample
+        k, d = int(index.max()) + 1, X.shape[1]
+        mass = X.new_zeros(k).index_add_(0, index, weight)
+        sums = X.new_zeros(k, d).index_add_(0, index, weight[:, None] * X)
+        return X - (sums / mass[:, None])[index], weight, mass.sum()
+
+
+@dataclass(frozen=True)
+class ClassSample:
+    """Training points of one class, the argument of `PerClassDensity._fit_class`."""
+
+    name: object
+    """Class label as the user wrote it."""
+    X: Tensor
+    """Points (n_c, d), float64 on the CPU unless the density sets `fit_dtype` or `fit_device`."""
+    weight: Tensor
+    """Positive weights (n_c,)."""
+    within: WithinClass
+
+    @property
+    def pooled(self) -> Tensor:
+        """Within-class covariance of all classes, (d, d): a fallback for small classes."""
+        return self.within.covariance
+
+    @property
+    def has_spread(self) -> bool:
+        """True if at least two points differ."""
+        return bool((self.X[:1] != self.X).any())
+
+
+def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
+    """Return the training points of each class."""
+    within = WithinClass(X, index, weight)
+    masks = [index == c for c in range(len(classes))]
+    return [
+        ClassSample(name, X[mask], weight[mask], within) for name, mask in zip(classes.tolist(), masks, strict=True)
+    ]
+
+
+class Groups(NamedTuple):
+    """Groups of points, such as the training rows of the folds: by class, padded to the largest class, with weights.
+
+    A density of k classes has one group per class; a cross-validation has one per class and fold.
+    """
+
+    points: Tensor  # (k, n, d)
+    weight: Tensor  # (k, g, n), 0 for points that are absent from a group, and for padding
+
+    @classmethod
+    def by_class(cls, X: Tensor, index: Tensor, weight: Tensor) -> Groups:
+        """Return points (n, d) by class; `weight` (g, n) has one row for each group.
+
+        >>> X = torch.tensor([[0.0], [1.0], [5.0]])
+        >>> groups = Groups.by_class(X, torch.tensor([0, 0, 1]), torch.ones(1, 3))
+        >>> groups.points[:, :, 0].tolist(), groups.weight[:, 0].tolist()
+        ([[0.0, 1.0], [5.0, 0.0]], [[1.0, 1.0], [1.0, 0.0]])
+        """
+        rows_by_class = [(index == c).nonzero()[:, 0] for c in range(int(index.max()) + 1)]
+        longest = max(len(rows) for rows in rows_by_class)
+        points = X.new_zeros(len(rows_by_class), longest, X.shape[1])
+        grouped = X.new_zeros(len(rows_by_class), len(weight), longest)
+        for c, rows in enumerate(rows_by_class):
+            points[c, : len(rows)] = X[rows]
+            grouped[c, :, : len(rows)] = weight[:, rows]
+        return cls(points, grouped)
+
+    @property
+    def size(self) -> Tensor:
+        """Effective sample size of each group, (k, g)."""
+        return self.weight.sum(-1) ** 2 / (self.weight**2).sum(-1)
+
+
+class CrossValSample(NamedTuple):
+    """Weighted points with their classes, and the folds of a cross-validation."""
+
+    X: Tensor  # (n, d)
+    classes: Tensor  # class indices (n,)
+    weight: Tensor  # (n,)
+    train: Tensor  # masks (f, n) of the training rows of each fold; each fold has at least one row of each class
+    valid: Sequence[Tensor]  # indices of the validation rows of each fold
+
+    @classmethod
+    def of_rows(
+        cls, X: Tensor, classes: Tensor, weight: Tensor, folds: Sequence[Fold], rows: NDArray[np.intp]
+    ) -> CrossValSample:
+        """Return some rows with the folds among them; a class without training rows in a fold keeps its rows there."""
+        position = np.full(len(X), -1)
+        position[rows] = np.arange(len(rows))
+        masks, valid = [], []
+        for fold in folds:
+            train, held_out = position[fold.train], position[fold.valid]
+            masks.append(training_rows(train[train >= 0], classes.numpy()[rows]))
+            valid.append(torch.from_numpy(held_out[held_out >= 0]))
+        return cls(X[rows], classes[rows], weight[rows], torch.from_numpy(np.stack(masks)), valid)
+
+    @property
+    def k(self) -> int:
+        """Number of classes."""
+        return int(self.classes.max()) + 1
+
+    @property
+    def out_of_fold(self) -> Tensor:
+        """Mask (n,) of rows with an out-of-fold prediction; if there is none, of all predicted rows."""
+        predicted = torch.zeros_like(self.classes, dtype=torch.bool)
+        held_out = torch.zeros_like(predicted)
+        for train, rows in zip(self.train, self.valid, strict=True):
+            predicted[rows] = True
+            held_out[rows] = ~train[rows]
+        return held_out if bool(held_out.any()) else predicted
+
+    def of_classes(self, classes: Tensor) -> CrossValSample:
+        """Return the training points of some classes with new class indices; the validation rows stay the same."""
+        mask = torch.isin(self.classes, classes)
+        index = torch.searchsorted(classes, self.classes[mask])
+        return CrossValSample(self.X[mask], index, self.weight[mask], self.train[:, mask], self.valid)
+
+    def fold_groups(self, values: int) -> Iterator[tuple[Groups, Sequence[Tensor]]]:
+        """Yield groups of the training rows, and the validation rows, of as many folds as fit in memory.
+
+        `values` is the number of values that each fold needs.
+        """
+        for part in chunks(len(self.valid), max(1, MAX_CHUNK_VALUES // values)):
+            yield Groups.by_class(self.X, self.classes, self.train[part] * self.weight), self.valid[part]
+
+    def empty_log_prob(self, count: int) -> Tensor:
+        """Return an array for the log-densities of candidates, (count, n, k), filled with NaN."""
+        return self.X.new_full((count, len(self.X), self.k), torch.nan)
+
+
+def stratified_order(classes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return an order of the rows (n,) whose first m rows, for any m, are a stratified sample.
+
+    A class whose proportional number of rows is below `MIN_CLASS_ROWS` has that many, if it has them.
+
+    >>> y = np.repeat([0, 1, 2], [900, 300, 30])
+    >>> np.bincount(y[stratified_order(y)[:400]]).tolist()
+    [285, 95, 20]
+    """
+    shuffled = as_rng(0).permutation(len(classes))
+    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    counts = np.bincount(classes)
+    rank = np.arange(len(classes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    size = np.repeat(counts, counts)
+    quantile = np.where(rank < np.minimum(size, MIN_CLASS_ROWS), 0.0, rank / size)
+    return order[np.lexsort((rank, quantile))]
