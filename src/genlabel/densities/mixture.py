@@ -245,7 +245,8 @@ def fit_mixtures(
         n, (log_weight, mean, covariance, _) = max(sizes) - size, mixtures
         covariance = covariance if tied else pad(covariance, (0, 0, 0, n), value=1.0)
         fitted.append((pad(log_weight, (0, n), value=-torch.inf), pad(mean, (0, 0, 0, n)), covariance))
-    return Mixtures(*(torch.stack(parts, 2) for parts in zip(*fitted, strict=True)), tied)
+    log_weight, mean, covariance = (torch.stack(parts, 2) for parts in zip(*fitted, strict=True))
+    return Mixtures(log_weight, mean, covariance, tied)
 
 
 class _GroupData(NamedTuple):
