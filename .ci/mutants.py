@@ -40,7 +40,7 @@ SOURCE = "src/genlabel"
 PARTS: dict[str, tuple[str, str]] = {
     "posterior": (f"{SOURCE}/densities/posterior.py", "tests/densities/test_posterior.py"),
     "labeling": (
-        " ".join(f"{SOURCE}/labeling/{name}.py" for name in ("base", "generative", "sampler")),
+        " ".join(f"{SOURCE}/labeling/{name}.py" for name in ("base", "generative", "online")),
         "tests/labeling/test_labelers.py tests/labeling/test_sampler.py tests/labeling/test_online.py",
     ),
     "densities": (

@@ -262,7 +262,7 @@ def test_batches_that_do_not_match_and_densities_that_are_none_are_named() -> No
 def test_unknown_labels_and_unfitted_densities_are_named() -> None:
     X, y = sample()
     draw = Mixup().draw(60, 0)
-    with pytest.raises(ValueError, match=r"y contains \['z'\]"):
+    with pytest.raises(ValueError, match="'z'"):
         LinearLabel().fit(X, y).label(X, np.where(y == "a", "z", y), draw)
     with pytest.raises(Exception, match="GaussianDensity instance is not fitted"):
         GenLabel(GaussianDensity()).label(X, y, draw)
@@ -305,7 +305,7 @@ def test_a_labeler_says_what_it_needs() -> None:
     for labeler in (simple, asks):
         assert (labeler.update_source, labeler.observed_fraction, labeler.state) == (None, 1.0, None)
         assert labeler.to_cpu() is labeler
-        with pytest.raises(NotImplementedError, match="has update_source=None, but no method observe"):
+        with pytest.raises(NotImplementedError, match="observe"):
             labeler.observe(torch.zeros(1, 1), torch.ones(1, 1), Mixup().draw(1, 0))
 
 

@@ -11,7 +11,7 @@ from genlabel.attacks import PGD, train_robust
 from genlabel.attacks.models import AttackedNetwork
 from genlabel.attacks.robustness import AttackedBatches
 from genlabel.mixing import HiddenGenMix, Sampler
-from genlabel.mixing.hidden import invert_features
+from genlabel.mixing.genmix import invert_features
 from genlabel.training import Adam, train_network
 from genlabel.training.networks import MLP
 

@@ -38,17 +38,14 @@ def wrap_classifier(
     labels, n = np.asarray(y), len(classifier.predict(X))
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
-    return *_in_space(classifier, X, space), index_labels(labels, classifier.classes_)
-
-
-def _in_space(classifier: Any, X: Values, space: str) -> tuple[AttackedModel, NDArray[np.float64]]:
+    index = index_labels(labels, classifier.classes_)
     if space == "input":
         points = _as_numbers(X, space)
         network = _only_network(classifier, getattr(classifier, "scaler_", None))
         if network is not None:
-            return network, points
+            return network, points, index
         unit = np.maximum(points.std(0), 1e-6 * np.abs(points).max(0))
-        return _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)), points
+        return _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)), points, index
     just_scaled = False
     while isinstance(classifier, Pipeline) or hasattr(classifier, "best_estimator_"):
         if not isinstance(classifier, Pipeline):
@@ -63,23 +60,20 @@ def _in_space(classifier: Any, X: Values, space: str) -> tuple[AttackedModel, ND
         named = isinstance(X, pd.DataFrame) and hasattr(classifier, "feature_names_in_")
         points = classifier.scaler_(classifier.encode(X) if named else _as_numbers(X, space))
         network = _only_network(classifier)
-        return network or FunctionModel(classifier.predict_log_proba_scaled), points
+        return network or FunctionModel(classifier.predict_log_proba_scaled), points, index
     points = _as_numbers(X, space)
     mean, scale = (0.0, np.ones(points.shape[1])) if just_scaled else (points.mean(0), points.std(0))
     unit = np.where(scale > 0, scale, 1.0)
-    return _function_model(classifier, lambda points: points * unit + mean, 1.0), (points - mean) / unit
+    return _function_model(classifier, lambda points: points * unit + mean, 1.0), (points - mean) / unit, index
 
 
 def wrap_network(network: nn.Module, X: Values) -> tuple[AttackedNetwork, Tensor]:
     """Return a torch network as a model, and its points (m, d): images (m, c, h, w), or rows as they are."""
     given = X if isinstance(X, Tensor) else np.asarray(X)
-    if given.ndim not in (2, 4) or 0 in given.shape:
+    if given.ndim not in (2, 4):
         raise ValueError(f"X has shape {tuple(given.shape)}; a network takes images (m, c, h, w) or points (m, d)")
     model = AttackedNetwork(network, tuple(given.shape[1:]) if given.ndim == 4 else None)
-    x = model.to_points(given)
-    if not bool(x.isfinite().all()):
-        raise ValueError("X contains NaN or infinity; an attack needs finite points")
-    return model, x
+    return model, model.read_points(given)
 
 
 def _only_network(classifier: Any, scaler: Any = None) -> AttackedNetwork | None:

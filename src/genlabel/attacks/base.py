@@ -48,7 +48,6 @@ class Attack(ABC):
     images_only: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Check the ball, and convert bounds to plain numbers."""
         object.__setattr__(self, "eps", check_positive("eps", self.eps, "0.2 is the paper's"))
         check_choice("norm", self.norm, NORMS)
         if self.bounds is not None:
@@ -58,9 +57,7 @@ class Attack(ABC):
             except (TypeError, ValueError):
                 valid = False
             if not valid:
-                raise ValueError(
-                    f"bounds={self.bounds!r} must be None or (low, high), low below high, numbers or arrays (d,)"
-                )
+                raise ValueError(f"bounds={self.bounds!r} must be None or (low, high), numbers or (d,), low below high")
             plain = tuple(float(bound) if bound.ndim == 0 else tuple(bound.tolist()) for bound in (low, high))
             object.__setattr__(self, "bounds", plain)
 
@@ -75,20 +72,18 @@ class Attack(ABC):
         Parameters
         ----------
         model : AttackedModel
-            Model or models that are attacked.
         X : array or tensor (m, d) or (..., m, d)
             With many models, either the same points for all, or each model's own; the result has each model's own.
             Images (m, c, h, w), uint8 or in [0, 1], for a model that has an `image_shape`; the result is in [0, 1].
         y : array (m,) or (..., m)
             True classes, as indices.
         seed : int, Generator or None
-            Seed of random starts and steps.
         """
         if self.needs_gradient and not model.has_gradient:
             raise TypeError(f"{self!r} needs gradients, but the model gives no probabilities; use the boundary attack")
         if self.bounds is None and model.image_shape is not None:
             return replace(self, bounds=PIXEL_BOUNDS)(model, X, y, seed=seed)
-        x = _read_points(X, model)
+        x = model.read_points(X)
         sizes = [len(bound) for bound in self.bounds or () if isinstance(bound, tuple)]
         if any(size != x.shape[-1] for size in sizes):
             raise ValueError(f"bounds are for {sizes[0]} features, but X has {x.shape[-1]}; give numbers or (d,) each")
@@ -170,30 +165,11 @@ def steepest_direction(gradient: Tensor, norm: str) -> Tensor:
     return scaled / scaled.norm(dim=-1, keepdim=True).clamp(min=tiny)
 
 
-def _read_points(X: Values, model: AttackedModel) -> Tensor:
-    """Return the points, with the leading axes of the models."""
-    x = model.to_points(X)
-    if x.ndim < 2 or 0 in x.shape:
-        raise ValueError(f"X has shape {tuple(x.shape)}; an attack needs points (m, d), at least one")
-    if not bool(x.isfinite().all()):
-        raise ValueError("X contains NaN or infinity; an attack needs finite points")
-    models = model.batch_shape
-    try:
-        lead = np.broadcast_shapes(x.shape[:-2], models)
-    except ValueError:
-        lead = ()
-    if lead[len(lead) - len(models) :] != models:
-        raise ValueError(f"X has shape {tuple(x.shape)} for {models} models; give (m, d) or {(*models, 'm', 'd')}")
-    return x.expand(*lead, *x.shape[-2:])
-
-
 def check_class_indices(y: Values, m: int, num_classes: int) -> NDArray[np.int64]:
     """Return class indices (m,), or raise."""
     index = as_numpy(y)
     if index.shape != (m,):
         raise ValueError(f"y has shape {index.shape}; expected ({m},), one class a row of X")
     if m and (index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= num_classes):
-        raise ValueError(
-            f"y must hold class indices, 0 to {num_classes - 1}; convert labels with index_labels(y, model.classes_)"
-        )
+        raise ValueError(f"y must hold class indices, 0 to {num_classes - 1}: the positions of labels in classes_")
     return index.astype(np.int64)

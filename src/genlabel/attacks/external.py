@@ -6,11 +6,11 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -61,7 +61,6 @@ class Boundary(Attack):
     needs_gradient: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Check the counts."""
         super().__post_init__()
         check_count("steps", self.steps)
         check_count("draws", self.draws, low=0)
@@ -69,67 +68,45 @@ class Boundary(Attack):
     def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Walk with the points that are correct and have a start; return those that end in the ball."""
         foolbox = import_attack_package("foolbox")
-        cube = _Cube.containing(x, self)
-        random = cube.decode(torch.from_numpy(rng.random((self.draws, x.shape[-1]))).to(x))  # the same for every model
+        flat = x.flatten(0, -2)
+        low, high = flat.amin(0) - self.eps, flat.amax(0) + self.eps
+        if self.bounds is not None:
+            low, high = (flat.new_tensor(bound).expand_as(low) for bound in self.bounds)
+        side = (high - low).amax()
+
+        def encode(points: Tensor) -> Tensor:
+            return ((points - low) / side).clamp(0.0, 1.0)
+
+        def decode(u: Tensor) -> Tensor:
+            return self.clip(low + side * u)
+
+        random = decode(torch.from_numpy(rng.random((self.draws, x.shape[-1]))).to(x))  # the same for every model
         starts, walks = _nearest_starts(model, x, y, random.expand(*x.shape[:-2], *random.shape))
         inside = x
         for _ in range(20):  # bisections between a start and the point
             middle = (inside + starts) / 2
             missed = model.misclassifies(middle, y)[..., None]
             inside, starts = torch.where(missed, inside, middle), torch.where(missed, middle, starts)
-        starts = cube.encode(starts)
-        walks = walks & model.misclassifies(cube.decode(starts), y)
+        starts = encode(starts)
+        walks = walks & model.misclassifies(decode(starts), y)
         if not bool(walks.any()):
             return x
-        network = foolbox.PyTorchModel(_WalkingPoints(model, x, walks, cube), bounds=(0, 1), device=x.device)
+
+        def scores(u: Tensor) -> Tensor:  # of the points that walk; foolbox takes the largest score of a row
+            points = x.clone()
+            points[walks] = decode(u)
+            logs = model.log_proba(points)[walks]
+            return one_hot(predict(logs), logs.shape[-1] + 1, logs.dtype)  # the last column where there is no class
+
+        network = foolbox.PyTorchModel(_FunctionModule(scores).eval(), bounds=(0, 1), device=x.device)
         walk = foolbox.attacks.BoundaryAttack(steps=self.steps, **WALK)
         with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
             torch.manual_seed(int(rng.integers(2**31)))
-            ends = walk.run(network, cube.encode(x[walks]), y[walks], starting_points=starts[walks])
+            ends = walk.run(network, encode(x[walks]), y[walks], starting_points=starts[walks])
         points = x.clone()
-        points[walks] = self.clip(cube.decode(ends))
+        points[walks] = self.clip(decode(ends))
         within = row_norm(points - x, "l2") <= self.eps
         return torch.where(within[..., None], points, x)
-
-
-class _Cube(NamedTuple):
-    """Map between a cube of the feature space and [0, 1]^d."""
-
-    low: Tensor
-    side: Tensor
-    clip: Any
-
-    @classmethod
-    def containing(cls, x: Tensor, attack: Boundary) -> _Cube:
-        flat = x.flatten(0, -2)
-        low, high = flat.amin(0) - attack.eps, flat.amax(0) + attack.eps
-        if attack.bounds is not None:
-            low, high = (flat.new_tensor(bound).expand_as(low) for bound in attack.bounds)
-        return cls(low, (high - low).amax(), attack.clip)
-
-    def encode(self, x: Tensor) -> Tensor:
-        return ((x - self.low) / self.side).clamp(0.0, 1.0)
-
-    def decode(self, u: Tensor) -> Tensor:
-        return self.clip(self.low + self.side * u)
-
-
-class _WalkingPoints(nn.Module):
-    """Predictions for the points that walk, (n, d) in [0, 1], at their positions among all points.
-
-    foolbox takes the largest score of a row: the predicted class has 1, and the last column where there is none.
-    """
-
-    def __init__(self, model: AttackedModel, x: Tensor, walks: Tensor, cube: _Cube) -> None:
-        super().__init__()
-        self.model, self.x, self.walks, self.cube = model, x, walks, cube
-        self.eval()
-
-    def forward(self, u: Tensor) -> Tensor:
-        points = self.x.clone()
-        points[self.walks] = self.cube.decode(u)
-        logs = self.model.log_proba(points)[self.walks]
-        return one_hot(predict(logs), logs.shape[-1] + 1, logs.dtype)
 
 
 def _nearest_starts(model: AttackedModel, x: Tensor, y: Tensor, random: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,11 +140,9 @@ class AutoAttack(Attack):
 
     Parameters
     ----------
-    eps : float
-        Radius of the ball. There is no default: the paper's are in arXiv Table 14, such as 0.1 on MNIST and 2/255 on
-        CIFAR-10.
-    norm : "linf" or "l2"
-        Norm of the ball.
+    eps, norm
+        As in :class:`Attack`, but the radius has no default: the paper's are in arXiv Table 14, such as 0.1 on MNIST
+        and 2/255 on CIFAR-10.
     bounds : None or (0, 1)
         Range of the pixels, which the package sets.
     batch_size : int
@@ -185,7 +160,6 @@ class AutoAttack(Attack):
     images_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the bounds, which the package sets, and the count."""
         super().__post_init__()
         check_count("batch_size", self.batch_size)
         if self.bounds not in (None, PIXEL_BOUNDS):
@@ -212,7 +186,9 @@ class AutoAttack(Attack):
 
     def standard_version(self, model: AttackedNetwork, num_classes: int, seed: int, device: torch.device) -> Any:
         """Return the standard version of the package, with at most as many targets as there are other classes."""
-        network, norm = _Float32Scores(model), {"linf": "Linf", "l2": "L2"}[self.norm]
+        norm = {"linf": "Linf", "l2": "L2"}[self.norm]
+        # In float32 and in memory that the package may write to.
+        network = _FunctionModule(lambda images: model.scores(images.flatten(1)).to(torch.float32, copy=True)).eval()
         attack = import_attack_package("pyautoattack").AutoAttack(
             network, norm=norm, eps=self.eps, seed=seed, version="standard", device=device
         )
@@ -220,16 +196,12 @@ class AutoAttack(Attack):
         return attack
 
 
-class _Float32Scores(nn.Module):
-    """Scores of a network over images, in float32 and in memory that the package may write to."""
+class _FunctionModule(nn.Module):
+    """A function as a module, which both packages ask for."""
 
-    def __init__(self, model: AttackedNetwork) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.model = model
-        self.eval()
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.model.scores(images.flatten(1)).to(torch.float32, copy=True)
+        self.forward = function
 
 
 class _FirstOfEachKind(logging.Handler):
@@ -246,10 +218,7 @@ class _FirstOfEachKind(logging.Handler):
 
 @contextmanager
 def _isolated(module: nn.Module) -> Iterator[None]:
-    """Give the package's log as warnings, each kind once, and restore what it changes.
-
-    These are gradients of the weights, global random streams and the trace function.
-    """
+    """Give the package's log as warnings, and restore gradients, random streams and the trace function."""
     learned, tracer = [weight for weight in module.parameters() if weight.requires_grad], sys.gettrace()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     logger, handler = logging.getLogger("auto-attack"), _FirstOfEachKind()

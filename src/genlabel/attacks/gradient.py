@@ -90,7 +90,6 @@ class PGD(Attack):
     targeted: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Check the counts and the step."""
         super().__post_init__()
         check_count("steps", self.steps)
         check_count("restarts", self.restarts)

@@ -94,9 +94,9 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
 
     It is the smallest ((w_y - w_c) x + b_y - b_c) / |w_y - w_c| over the classes c other than y (arXiv Example 3,
     proof, for two classes and no bias). Above 0 it is the distance to the decision boundary. Below 0 the point is
-    misclassified: with two classes it is minus the distance to the boundary; with more, minus the distance to the
-    farthest half-space in which y beats one of them, a lower bound of the distance to where y wins. A class with the
-    weights of y beats it by its bias, everywhere or nowhere: its margin is infinite, and 0 at a tie.
+    misclassified, and with two classes it is minus that distance; with more, minus the distance to the farthest
+    half-space in which y beats one of them. A class with the weights of y beats it by its bias, everywhere or nowhere:
+    its margin is infinite, and 0 at a tie.
 
     Parameters
     ----------
@@ -107,7 +107,6 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
     y : array (m,)
         True classes, as indices.
     b : array (k,) or None
-        Biases.
 
     Examples
     --------
@@ -163,7 +162,6 @@ def margins(
         classifiers with `coef_`. A model that only predicts has no gradient: the search estimates it, and gets closer
         with more `steps`.
     X : array or DataFrame (m, d)
-        Points.
     y : array (m,)
         True labels, as the model was trained with; for a network or an attacked model, class indices.
     space : "input" or "standardized"
@@ -176,7 +174,6 @@ def margins(
     tolerance : float
         Tolerance of the bisection, as a share of the distance.
     seed : int or Generator
-        Seed of the search.
 
     Examples
     --------

@@ -47,12 +47,28 @@ class AttackedModel(ABC):
     image_shape: tuple[int, int, int] | None = None
     """Shape (c, h, w) of a point, if points are images of pixels in [0, 1]; otherwise None."""
 
+    @final
+    def read_points(self, X: Values) -> Tensor:
+        """Return the points (..., m, d) of the caller's array, with the leading axes of the models, or raise."""
+        x, models = self.to_points(X), self.batch_shape
+        if x.ndim < 2 or 0 in x.shape:
+            raise ValueError(f"X has shape {tuple(x.shape)}; an attack needs points (m, d), at least one")
+        if not bool(x.isfinite().all()):
+            raise ValueError("X contains NaN or infinity; an attack needs finite points")
+        try:
+            lead = np.broadcast_shapes(x.shape[:-2], models)
+        except ValueError:
+            lead = ()
+        if lead[len(lead) - len(models) :] != models:
+            raise ValueError(f"X has shape {tuple(x.shape)} for {models} models; give (m, d) or {(*models, 'm', 'd')}")
+        return x.expand(*lead, *x.shape[-2:])
+
     def to_points(self, X: Values) -> Tensor:
-        """Return the points (..., m, d) of the caller's array."""
+        """Return the caller's array as points."""
         return as_tensor(X).detach()
 
     def from_points(self, points: Tensor, X: Values) -> Any:
-        """Return points (..., m, d) as the kind of array that the caller's `X` is."""
+        """Return points as the kind of array that the caller's `X` is."""
         return like(points, X)
 
     @abstractmethod

@@ -70,7 +70,6 @@ def robust_accuracy(
         Or a torch network, `network.eval()`, that gives scores (m, k) of images (m, c, h, w) of pixels in [0, 1] (it
         normalizes them itself), or of points (m, d); it is attacked on its own device.
     X : array or DataFrame (m, d), or images (m, c, h, w), uint8 or in [0, 1]
-        Points.
     y : array (m,)
         True labels, as the model was trained with; for a torch network class indices.
     attack : str, Attack or sequence of them
@@ -84,7 +83,6 @@ def robust_accuracy(
         deviations of `X` for one that does not), or those of `X`. None is "standardized", and for a torch network
         "input", the only one that it has.
     seed : int or Generator
-        Seed of the attacks.
 
     Examples
     --------
@@ -162,19 +160,15 @@ def _read_attacks(attack: str | Attack | Iterable[str | Attack], eps: float | No
 
 
 @final
+@dataclass(frozen=True)
 class AttackedBatches:
     """Batches of a loader, each attacked when it is drawn, with the network in evaluation mode (Madry et al., 2018)."""
 
-    def __init__(
-        self,
-        network: StagedNetwork,
-        batches: Iterable[Sequence[Any]],
-        attack: Attack,
-        shape: tuple[int, int, int] | None = None,
-        seed: Seed = None,
-    ) -> None:
-        self.network, self.batches, self.attack, self.shape = network, batches, attack, shape
-        self.rng = as_rng(seed)
+    network: StagedNetwork
+    batches: Iterable[Sequence[Any]]
+    attack: Attack
+    shape: tuple[int, int, int] | None = None
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for x, y, *_ in self.batches:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from genlabel._arrays import as_numpy, as_tensor, like, one_hot, to_device
 from genlabel._validation import check_positive, read_classes
+from genlabel.metrics import index_labels
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
 from genlabel.registry import LABELERS
@@ -71,9 +72,7 @@ class Labeler(BaseEstimator, ABC):
         Called before the labels of the batch are computed. `draw` is how the batch is mixed; with
         update_source="mixed", the features are those of the mixed points.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} has update_source={self.update_source!r}, but no method observe"
-        )
+        raise NotImplementedError(f"{type(self).__name__} has an update_source, but no method observe")
 
     def check(self) -> None:
         """Warn about faulty labels; called after each epoch."""
@@ -86,12 +85,20 @@ class Labeler(BaseEstimator, ABC):
         labels of the batch before mixing, `draw` how it was mixed, and `info` its clean rows and rows of the training
         set, if known.
         """
-        x, n = as_tensor(x_mix), len(draw.partner)
+        x, n, batch = as_tensor(x_mix), len(draw.partner), info or BatchInfo()
         shapes = [tuple(values.shape if isinstance(values, Tensor) else np.shape(values)) for values in (x, y)]
         if any(shape[:1] != (n,) for shape in shapes):
             raise ValueError(f"x_mix has shape {shapes[0]}, y {shapes[1]}, but the draw pairs {n} rows; pass one batch")
+        known, dtype = self._known_classes(), _label_dtype(x.dtype)
         with torch.no_grad():
-            targets, batch = self._targets(y, x), info or BatchInfo()
+            if len(shapes[1]) == 2:
+                targets = to_device(y, x, dtype)
+                if known is not None and targets.shape[1] != len(known):
+                    raise ValueError(f"y has {targets.shape[1]} columns, but {len(known)} classes are known; fit again")
+            else:
+                names = as_numpy(y)
+                classes, index = read_classes(names) if known is None else (known, index_labels(names, known))
+                targets = one_hot(torch.from_numpy(index).to(x.device), len(classes), dtype)
             labels = self._label(x, targets, draw, batch)
             if batch.clean is not None:
                 labels = torch.where(to_device(batch.clean, x)[:, None], targets, labels)
@@ -107,24 +114,6 @@ class Labeler(BaseEstimator, ABC):
 
     def _known_classes(self) -> NDArray[Any] | None:
         return getattr(self, "classes_", None)
-
-    def _targets(self, y: Any, x: Tensor) -> Tensor:
-        """Return labels as a matrix (n, k) on the device of `x`."""
-        known = self._known_classes()
-        if (y.ndim if isinstance(y, Tensor) else np.ndim(y)) == 2:
-            matrix = to_device(y, x, _label_dtype(x.dtype))
-            if known is not None and matrix.shape[1] != len(known):
-                raise ValueError(f"y has {matrix.shape[1]} columns, but {len(known)} classes are known; fit again")
-            return matrix
-        classes, index = read_classes(as_numpy(y))
-        if known is not None and classes.dtype.kind == known.dtype.kind == "M":
-            classes = classes.astype(known.dtype)  # dates of another unit
-        columns = {name: column for column, name in enumerate((classes if known is None else known).tolist())}
-        unknown = [name for name in classes.tolist() if name not in columns]
-        if unknown:
-            raise ValueError(f"y contains {unknown}, but the known classes are {[*columns]}; fit again")
-        column = torch.tensor([columns[name] for name in classes.tolist()], dtype=torch.int64)[torch.from_numpy(index)]
-        return one_hot(column.to(x.device), len(columns), _label_dtype(x.dtype))
 
 
 @final

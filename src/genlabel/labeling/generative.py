@@ -1,4 +1,4 @@
-"""GenLabel: the label of a mixed point is its posterior under class densities, fitted or learned online."""
+"""GenLabel: the label of a mixed point is its posterior under fitted class densities; as a labeler and as a sampler."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from genlabel._arrays import as_numpy, to_device
-from genlabel._validation import check_choice, check_count, check_interval, warn
-from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity, OnlineGaussianDensity
+from genlabel._arrays import Standardization, as_numpy, to_device
+from genlabel._validation import check_choice, check_interval, warn
+from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity
+from genlabel.densities.candidates import named_density
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import MixParams
+from genlabel.mixing import MixParams, Mixup, Sampler
 from genlabel.mixing.base import BatchInfo, blend
-from genlabel.registry import LABELERS
+from genlabel.mixing.sampler import Synthetic, resolve_n_aug
+from genlabel.registry import LABELERS, SAMPLERS
 
 
 @final
@@ -47,7 +49,6 @@ class GenLabel(Labeler):
 
     Examples
     --------
-    >>> from genlabel.mixing import Mixup
     >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
     >>> labeler = GenLabel(GaussianDensity()).fit(X, y)
     >>> draw = Mixup().draw(4, rng=0)
@@ -157,98 +158,84 @@ def _mixed_log_prob(density: ClassDensity, x: Tensor, draw: MixParams, info: Bat
 
 
 @final
-class OnlineGenLabel(Labeler):
-    r"""Label of a mixed point by the posterior of its features under Gaussians that are updated in every step.
+@SAMPLERS.register("genlabel")
+class GenLabelSampler(Sampler):
+    """Add mixed points lam' x_a + (1 - lam') x_b, labeled by their posteriors under learned class densities.
 
-    .. math:: y = \gamma \, y^{gen} + (1 - \gamma) \, y^{mix}
-
-    arXiv Alg. 3 and Eq. (4): y_gen is shared by the two most likely classes. The features are those of the
-    penultimate layer in the forward pass of the mixed batch. A point at which every density vanishes keeps mixup's
-    label.
-
-    The labels come from the network that they train: at gamma = 0.5 its own errors reinforce themselves, and accuracy
-    falls. The paper's 0.1 to 0.15 is part of the method.
+    arXiv Alg. 1 as a sampler: mixup makes the points, :class:`GenLabel` labels them.
 
     Parameters
     ----------
-    density : OnlineGaussianDensity
-        Density that is updated in place.
+    density : str or ClassDensity
+        A density or its registered name, such as "gaussian", "kernel" or "stacked". By name, "gaussian" is shrunk by
+        Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     gamma : float in [0, 1]
-        Weight of the generative label; 0 is mixup.
-    top_k : int or None
-        Number of most likely classes that share a label; None is all.
-    same_class : "relabel" or "keep"
-        "keep" leaves the label of a pair of one class unchanged.
-    warmup_steps : int
-        Steps over which gamma grows from 0 to its value; 0 uses it from the start.
+        Weight of the generative label; the rest is mixup's label.
+    alpha : float
+        Parameter of the mixing weights' distribution, Beta(alpha, alpha).
+    n_aug : float or int
+        Number of points: a fraction of the rows (float), or a number (int). Every row is a parent equally often, up to
+        one.
+    output : "hard", "soft" or "weighted"
+        See :meth:`fit_resample`.
+    priors : "auto", "uniform", "empirical" or array (k,)
+        Class priors of the generative label, see :class:`GenLabel`.
+    standardize : bool
+        If True, the density is fitted to standardized features.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    labeler_ : GenLabel
+        Labeler with its density fitted to `scaler_(X)`.
+    scaler_ : Standardization
+    classes_, is_synthetic_, pair_, lam_, parents_, sample_weight_
+        See :class:`genlabel.mixing.Sampler`; a pair are the classes of the parents, which may be equal.
 
     Examples
     --------
-    >>> from genlabel.mixing.base import identity_params
-    >>> labeler = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0)
-    >>> features, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
-    >>> labeler.observe(features, y, identity_params(4))
-    >>> labeler.label(features, y, identity_params(4)).argmax(1)
-    tensor([0, 0, 1, 1])
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> sampler = GenLabelSampler(n_aug=0.5, output="soft", random_state=0)
+    >>> points, labels = sampler.fit_resample(X, y)
+    >>> points.shape, labels.shape, sampler.parents_.shape
+    ((225, 4), (225, 3), (75, 2))
     """
 
     def __init__(
         self,
-        density: OnlineGaussianDensity,
-        gamma: float = 0.1,
-        top_k: int | None = 2,
-        same_class: str = "relabel",
-        warmup_steps: int = 0,
+        density: Any = "gaussian",
+        gamma: float = 1.0,
+        alpha: float = 1.0,
+        n_aug: float = 1.0,
+        output: str = "hard",
+        *,
+        priors: Any = "auto",
+        standardize: bool = False,
+        random_state: Any = None,
     ) -> None:
         self.density = density
         self.gamma = gamma
-        self.top_k = top_k
-        self.same_class = same_class
-        self.warmup_steps = warmup_steps
+        self.alpha = alpha
+        self.n_aug = n_aug
+        self.output = output
+        self.priors = priors
+        self.standardize = standardize
+        self.random_state = random_state
 
-    @property
-    def update_source(self) -> str:
-        """Features that the density learns from: "mixed" or "clean"."""
-        return self.density.update_source
-
-    @property
-    def observed_fraction(self) -> float:
-        """Fraction of the batch that makes the additional pass with update_source="clean"."""
-        return self.density.observed_fraction
-
-    @property
-    def state(self) -> OnlineGaussianDensity:
-        """Density that learns."""
-        return self.density
-
-    def allocate(self, features: Tensor) -> None:
-        """Allocate the density's means and variances."""
-        self.density.allocate(features)
-
-    def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Update the density with the features (n, d) of a batch."""
-        self.density.observe(features, targets, draw)
-
-    def check(self) -> None:
-        """Warn if the labels have collapsed."""
-        self.density.check()
-
-    def to_cpu(self) -> OnlineGenLabel:
-        """Move the density to the CPU, and return the labeler."""
-        self.density.cpu()
-        return self
-
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
-        gamma: Any = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
-        check_choice("same_class", self.same_class, ["relabel", "keep"])
-        y_mix: Tensor = blend(targets, draw)
-        if gamma == 0.0:
-            return y_mix
-        log_proba, vanished = self.density.posterior(x_mix, y_mix, self.top_k)
-        if self.same_class == "keep":
-            partner = torch.as_tensor(draw.partner, device=targets.device)
-            vanished = vanished | (targets == targets[partner]).all(1, True)
-        y_gen = torch.where(vanished, y_mix, log_proba.exp().to(y_mix.dtype))
-        if check_count("warmup_steps", self.warmup_steps, low=0):
-            gamma = (gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)).to(y_mix.dtype)
-        return torch.lerp(y_mix, y_gen, gamma)
+    def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
+        count = resolve_n_aug(self.n_aug, len(X))
+        density = named_density(self.density)
+        self.scaler_ = Standardization.fit(X) if self.standardize else Standardization.identity(X)
+        points = self.scaler_(X)
+        labeler = GenLabel(density, self.gamma, priors=self.priors)
+        self.labeler_ = labeler.fit(points, self.classes_[index])
+        parts, mixup, rows = [], Mixup(self.alpha), np.arange(len(X))
+        for _ in range(-(-count // len(X))):  # mix each row once; the density is evaluated at the standardized points
+            draw = mixup.draw(len(X), rng)
+            info = BatchInfo(rows=rows, points=points)
+            labels = self.labeler_.label(mixup.mix(points, draw), self.classes_[index], draw, info)
+            parents = np.stack([rows, draw.partner], 1)
+            parts.append(Synthetic(mixup.mix(X, draw), labels, index[parents], 1.0 - draw.lam, parents))
+        made = Synthetic.concatenate(parts)
+        return made.select(np.sort(rng.permutation(len(made.points))[:count]))

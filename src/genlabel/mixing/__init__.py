@@ -1,8 +1,7 @@
 """Mixing of points: mixers (one random draw, then a deterministic mix), samplers, and the intrusion test."""
 
 from genlabel.mixing.base import Mixer, MixParams
-from genlabel.mixing.genmix import GenMix
-from genlabel.mixing.hidden import HiddenGenMix
+from genlabel.mixing.genmix import GenMix, HiddenGenMix
 from genlabel.mixing.intrusion import intrudes
 from genlabel.mixing.mixup import CutMix, ManifoldMixup, Mixup
 from genlabel.mixing.sampler import Sampler

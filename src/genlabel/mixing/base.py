@@ -41,16 +41,6 @@ class MixParams(NamedTuple):
         box = None if self.box is None else np.where(clean[:, None], plain.box, self.box)
         return MixParams(np.where(clean, plain.partner, self.partner), np.where(clean, 1.0, self.lam), self.depth, box)
 
-    def pad(self, size: int) -> MixParams:
-        """Return the same draw for a batch padded to `size` rows; the added rows are not mixed."""
-        partner, lam, depth, box = self
-        n = len(partner)
-        if n == size:
-            return self
-        rest = identity_params(size - n, like=self)
-        boxes = None if box is None else np.concatenate([box, rest.box])
-        return MixParams(np.concatenate([partner, rest.partner + n]), np.concatenate([lam, rest.lam]), depth, boxes)
-
     def batch(self, step: int, size: int | None = None) -> MixParams:
         """Return the draw of one batch of a stack, without its padding if `size` is given."""
         box = None if self.box is None else self.box[step, :size]
@@ -177,15 +167,18 @@ def draw_to_device(draw: MixParams, like: Tensor) -> MixParams:
 
 
 def stack_draws(draws: Sequence[MixParams]) -> MixParams:
-    """Stack the draws of several batches, each padded to the largest batch.
+    """Stack the draws of T batches, each padded to the largest batch by rows that are not mixed.
 
     >>> stack = stack_draws([identity_params(2), identity_params(3)])
     >>> stack.partner.tolist(), stack.depth.tolist()
     ([[0, 1, 2], [0, 1, 2]], [0, 0])
     """
-    size = max(len(draw.partner) for draw in draws)
-    padded = [draw.pad(size) for draw in draws]
-    shape = (len(padded), size)
-    partner, lam = (np.concatenate([draw[field] for draw in padded]).reshape(shape) for field in (0, 1))
-    box = None if padded[0].box is None else np.stack([draw.box for draw in padded])
-    return MixParams(partner, lam, np.array([draw.depth for draw in padded]), box)
+    shape = len(draws), max(len(draw.partner) for draw in draws)
+    partner, lam = np.tile(np.arange(shape[1]), (len(draws), 1)), np.ones(shape)
+    box = None if draws[0].box is None else np.zeros((*shape, 4))
+    for t, draw in enumerate(draws):
+        n = len(draw.partner)
+        partner[t, :n], lam[t, :n] = draw.partner, draw.lam
+        if box is not None:
+            box[t, :n] = draw.box
+    return MixParams(partner, lam, np.array([draw.depth for draw in draws]), box)

@@ -81,13 +81,19 @@ class QuadricFinder(Finder):
 
     def find(self, pair: Classes, log_ratio: Floats, rng: np.random.Generator) -> Candidates:
         """Draw a line for each pair, and solve for its root."""
-        classes = torch.from_numpy(pair.T.copy())
-        start, end = (self._sample(c, rng) for c in classes)
-        first, second = (self._quadratic(start, end - start, c) for c in classes)
-        square, slope, constant = (b - a for a, b in zip(first, second, strict=True))
+        mean, matrix, log_det = self.gaussians
+        classes, shape = torch.from_numpy(pair.T.copy()), (len(pair), mean.shape[1])
+        normal = (torch.from_numpy(rng.standard_normal(shape)) for _ in classes)
+        start, end = (_times_own(z, self.spread, c) + mean[c] for z, c in zip(normal, classes, strict=True))
+        # Coefficients of t^2, t and 1 in log p_c(start + t (end - start)), up to d/2 log 2 pi.
+        coefficients = []
+        for c in classes:
+            a, v = _times_own(start - mean[c], matrix, c), _times_own(end - start, matrix, c)
+            coefficients.append((-0.5 * (v * v).sum(1), -(a * v).sum(1), -0.5 * ((a * a).sum(1) + log_det[c])))
+        square, slope, constant = (second - first for first, second in zip(*coefficients, strict=True))
         t = roots_on_segment(square, slope, constant - torch.from_numpy(log_ratio), rng)
         points = start + t[:, None] * (end - start)
-        result = Candidates(points.numpy(), np.full((len(t), len(self.gaussians.mean)), np.nan))
+        result = Candidates(points.numpy(), np.full((len(t), len(mean)), np.nan))
         rows = t.isfinite().nonzero()[:, 0].numpy()
         result.log_prob[rows] = self.density.log_prob(result.points[rows])
         rows = rows[~third_is_likelier(result.log_prob[rows], pair[rows])]
@@ -99,25 +105,14 @@ class QuadricFinder(Finder):
         result.log_prob[rows] = self.density.log_prob(result.points[rows])
         return result
 
-    def _sample(self, classes: Tensor, rng: np.random.Generator) -> Tensor:
-        """Draw a point of each of the classes (m,), (m, d)."""
-        mean = self.gaussians.mean
-        normal = torch.from_numpy(rng.standard_normal((len(classes), mean.shape[1])))
-        points = torch.empty_like(normal)
-        for c in range(len(mean)):
-            mask = classes == c
-            points[mask] = normal[mask] @ self.spread[c] + mean[c]
-        return points
 
-    def _quadratic(self, start: Tensor, direction: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the coefficients (m,) of t^2, t and 1 in log p_c(start + t direction), up to d/2 log 2 pi."""
-        mean, matrix, log_det = self.gaussians
-        a, v = torch.empty_like(start), torch.empty_like(start)
-        for c in range(len(mean)):
-            mask = classes == c
-            a[mask] = (start[mask] - mean[c]) @ matrix[c]
-            v[mask] = direction[mask] @ matrix[c]
-        return -0.5 * (v * v).sum(1), -(a * v).sum(1), -0.5 * ((a * a).sum(1) + log_det[classes])
+def _times_own(x: Tensor, matrix: Tensor, classes: Tensor) -> Tensor:
+    """Return x A_c for each row x (m, d) and its class c (m,)."""
+    result = torch.empty_like(x)
+    for c in range(len(matrix)):
+        mask = classes == c
+        result[mask] = x[mask] @ matrix[c]
+    return result
 
 
 def roots_on_segment(square: Tensor, slope: Tensor, constant: Tensor, rng: np.random.Generator) -> Tensor:

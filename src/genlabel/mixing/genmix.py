@@ -1,4 +1,4 @@
-"""GenMix: add points between two classes at a given ratio of their learned densities (arXiv Alg. 4)."""
+"""GenMix: points between two classes at a given ratio of their densities (arXiv Alg. 4), of rows or of features."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from numbers import Real
 from typing import Any, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
-from genlabel._arrays import Standardization
-from genlabel._validation import check_positive, warn
+from genlabel._arrays import Standardization, chunks
+from genlabel._runtime import eval_mode
+from genlabel._validation import check_count, check_positive, warn
 from genlabel.densities import DensityWarning
 from genlabel.densities.candidates import named_density
+from genlabel.densities.transformed import encode_rows
 from genlabel.mixing.finders import Finder, ProjectionFinder, QuadricFinder, SegmentFinder, third_is_likelier
 from genlabel.mixing.sampler import Sampler, Synthetic, resolve_n_aug
 from genlabel.registry import SAMPLERS
@@ -26,6 +30,10 @@ MAX_NAMED_PAIRS = 8
 """Pairs of classes named in a warning."""
 LAM_MARGIN = 1e-9
 """Distance of lam="uniform" from 0 and 1, where there is no surface."""
+BATCH_SIZE = 512
+"""Points encoded or inverted at once."""
+Floats = NDArray[np.float64]
+Classes = NDArray[np.int64]
 
 
 @final
@@ -49,9 +57,9 @@ class GenMix(Sampler):
         A density or its registered name, such as "gaussian", "kernel" or "stacked". By name, "gaussian" is shrunk by
         Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     n_aug : float or int
-        Number of points: a fraction of the rows if it is a float (1.0 doubles the table), a number if it is an int.
-        They are spread over all pairs as evenly as possible. Pairs without a point are named in a
-        :class:`genlabel.DensityWarning`; their share goes to the other pairs.
+        Number of points: a fraction of the rows (float; 1.0 doubles the table), or a number (int). They are spread over
+        all pairs as evenly as possible. Pairs without a point are named in a :class:`genlabel.DensityWarning`; their
+        share goes to the other pairs.
     lam : float, (low, high) or "uniform"
         Wanted p_j / (p_i + p_j), above 0 and below 1; from a range, one is drawn per search. "uniform" is (0, 1).
     eps : float
@@ -109,9 +117,14 @@ class GenMix(Sampler):
         params = self.get_params(deep=False)
         return GenMix(**params if self.prefit else {name: clone(value, safe=False) for name, value in params.items()})
 
-    def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
+    def _synthesize(self, X: Floats, index: Classes, rng: np.random.Generator) -> Synthetic:
         eps = check_positive("eps", self.eps, "1e-6 is the usual choice")
-        lam_range = self._lam_range()
+        is_uniform = isinstance(self.lam, str) and self.lam == "uniform"
+        lam: Any = (LAM_MARGIN, 1.0 - LAM_MARGIN) if is_uniform else self.lam
+        low, high = lam if isinstance(lam, Sequence | np.ndarray) and len(lam) == 2 else (lam, lam)
+        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+        if not are_numbers or not 0.0 < low <= high < 1.0:
+            raise ValueError(f"lam={self.lam!r} must be a number above 0 and below 1, a range (low, high) or 'uniform'")
         count = resolve_n_aug(self.n_aug, len(X))
         self.scaler_ = Standardization.fit(X) if self.standardize else Standardization.identity(X)
         points = self.scaler_(X)
@@ -134,24 +147,13 @@ class GenMix(Sampler):
             finder = ProjectionFinder(manifolds, points, index, tolerance=0.5 * eps)
         else:
             finder = SegmentFinder(self.density_, points, index, tolerance=1e-3 * eps)
+        lam_range = float(low), float(high)
         made, missing, smallest_error = sample_surfaces(finder, len(self.classes_), count, lam_range, eps, rng)
         if len(missing):
             self._warn_about(missing, smallest_error, len(made.points), count)
         return made._replace(points=self.scaler_.inverse(made.points))
 
-    def _lam_range(self) -> tuple[float, float]:
-        is_uniform = isinstance(self.lam, str) and self.lam == "uniform"
-        lam: Any = (LAM_MARGIN, 1.0 - LAM_MARGIN) if is_uniform else self.lam
-        is_range = isinstance(lam, Sequence | np.ndarray) and not isinstance(lam, str) and len(lam) == 2
-        low, high = lam if is_range else (lam, lam)
-        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
-        if not are_numbers or not (0.0 < float(low) < 1.0 and 0.0 < float(high) < 1.0):
-            raise ValueError(f"lam={self.lam!r} must be a number above 0 and below 1, a range (low, high) or 'uniform'")
-        if float(low) > float(high):
-            raise ValueError(f"lam={self.lam!r} is an empty range; give (low, high) with low <= high")
-        return float(low), float(high)
-
-    def _warn_about(self, missing: NDArray[np.int64], smallest_error: float, made: int, count: int) -> None:
+    def _warn_about(self, missing: Classes, smallest_error: float, made: int, count: int) -> None:
         """Name the pairs of classes (q, 2) that were given up; raise if no point was found at all."""
         names = [f"{a!r} and {b!r}" for a, b in self.classes_[missing[:MAX_NAMED_PAIRS]].tolist()]
         n_more = len(missing) - len(names)
@@ -171,12 +173,12 @@ class GenMix(Sampler):
 class _Quotas:
     """Number of points that each pair of classes needs and has, and of its searches."""
 
-    def __init__(self, wanted: NDArray[np.int64], patience: int) -> None:
+    def __init__(self, wanted: Classes, patience: int) -> None:
         self.wanted, self.patience = wanted, patience
         self.accepted, self.searched = np.zeros_like(wanted), np.zeros_like(wanted)
         self.given_up = np.zeros(len(wanted), dtype=bool)
 
-    def next_searches(self) -> NDArray[np.int64]:
+    def next_searches(self) -> Classes:
         """Return the pairs to search next, sorted, each as often as its rate of success suggests."""
         lacking = self.wanted - self.accepted
         needed = np.ceil(1.1 * lacking * (self.searched + 1) / (self.accepted + 1)).astype(np.int64)
@@ -186,7 +188,7 @@ class _Quotas:
             number = -(-number * MAX_SEARCHES // number.sum())
         return np.repeat(np.arange(len(number)), number)
 
-    def accept(self, which: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def accept(self, which: Classes, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Count the searches of pairs, and return a mask of the successful ones within the quotas."""
         nth = np.cumsum(good)
         first = np.searchsorted(which, which)  # `which` is sorted: the first search of the same pair
@@ -206,7 +208,7 @@ class _Quotas:
         self.wanted[others] += share_out(int(lacking[now].sum()), len(others), rng)
 
 
-def share_out(count: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def share_out(count: int, n: int, rng: np.random.Generator) -> Classes:
     """Split a number into n parts as even as possible, (n,); the remainder goes to random parts."""
     if n == 0:
         return np.zeros(0, dtype=np.int64)
@@ -215,7 +217,7 @@ def share_out(count: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]
 
 def sample_surfaces(
     finder: Finder, k: int, count: int, lam_range: tuple[float, float], eps: float, rng: np.random.Generator
-) -> tuple[Synthetic, NDArray[np.int64], float]:
+) -> tuple[Synthetic, Classes, float]:
     """Find `count` points between k classes, spread over their pairs; fewer if every pair is given up.
 
     arXiv Alg. 4, with all pairs at once. NOTE[PAPER]: the paper's loop never ends for a pair without a point; here the
@@ -243,3 +245,140 @@ def sample_surfaces(
     made = Synthetic.concatenate(parts)
     order = np.lexsort((made.pair[:, 1], made.pair[:, 0]))
     return made.select(order), pairs[quotas.given_up], smallest_error
+
+
+@final
+class HiddenGenMix(Sampler):
+    r"""GenMix on the features z = f(x) of a network; a point is inverted to :math:`\arg\min_x \lVert z - f(x) \rVert`.
+
+    arXiv Section F.4. Features of an adversarially trained network can be inverted (Engstrom et al., 2019; see
+    :func:`genlabel.attacks.train_robust`); those of other networks give points that look like noise. The label is that
+    of the point between the features.
+
+    Parameters
+    ----------
+    network : nn.Module with encode(x, depth)
+        Trained network, such as a :class:`genlabel.training.networks.StagedNetwork`.
+    depth : int or None
+        Number of stages that compute the features; None is all but the last layer.
+    genmix : GenMix or None
+        Sampler of points between the features; None is `GenMix()`.
+    shape : (c, h, w) or None
+        Shape to which each row of `X` is reshaped for the network; None leaves rows.
+    bounds : (low, high) or None
+        Range of the inverted points; (0, 1) for pixels.
+    steps, learning_rate : int, float
+        Steps and rate of Adam, which starts from the row of the pair's first class with the nearest features.
+    output : "hard", "soft" or "weighted"
+        See :meth:`fit_resample`.
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    genmix_ : GenMix
+        Sampler fitted to the features.
+    features_ : ndarray (s, q)
+        Points between the features.
+    misfit_ : ndarray (s,)
+        Relative distance of the inverted points' features from them, |f(x) - z| / |z|.
+    classes_, is_synthetic_, pair_, lam_, sample_weight_
+        See :class:`Sampler`.
+
+    Examples
+    --------
+    >>> from genlabel.training.networks import MLP
+    >>> X = np.random.default_rng(0).normal(size=(40, 2)) + [[0.0, 0.0], [4.0, 0.0]] * 20
+    >>> hidden = HiddenGenMix(MLP(2, 2, hidden=(8,), seed=0), genmix=GenMix(n_aug=5), random_state=0)
+    >>> points, labels = hidden.fit_resample(X, [0, 1] * 20)
+    >>> points.shape, hidden.misfit_.shape
+    ((45, 2), (5,))
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        depth: int | None = None,
+        genmix: GenMix | None = None,
+        *,
+        shape: tuple[int, ...] | None = None,
+        bounds: tuple[float, float] | None = None,
+        steps: int = 200,
+        learning_rate: float = 0.05,
+        output: str = "hard",
+        random_state: Any = None,
+    ) -> None:
+        self.network = network
+        self.depth = depth
+        self.genmix = genmix
+        self.shape = shape
+        self.bounds = bounds
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.output = output
+        self.random_state = random_state
+
+    def __sklearn_clone__(self) -> HiddenGenMix:
+        """Return a copy that shares the network, weights included."""
+        params = self.get_params(deep=False)
+        return HiddenGenMix(**{**params, "genmix": None if self.genmix is None else clone(self.genmix)})
+
+    def _synthesize(self, X: Floats, index: Classes, rng: np.random.Generator) -> Synthetic:
+        check_count("steps", self.steps)
+        check_positive("learning_rate", self.learning_rate, "0.05 is the usual choice")
+        rows = torch.from_numpy(X.copy()).to(next(iter(self.network.parameters())))
+        images = rows if self.shape is None else rows.reshape(len(rows), *self.shape)
+        depth = self.network.depth if self.depth is None else self.depth
+        with eval_mode(self.network), torch.no_grad():
+            batches = [images[rows] for rows in chunks(len(X), BATCH_SIZE)]
+            z = torch.cat([encode_rows(self.network, batch, depth).flatten(1) for batch in batches])
+        features = z.double().cpu().numpy()
+        self.genmix_ = clone(GenMix() if self.genmix is None else self.genmix)
+        self.genmix_.set_params(output="soft", random_state=rng)
+        between, labels = (part[len(X) :] for part in self.genmix_.fit_resample(features, self.classes_[index]))
+        first_class, nearest = self.genmix_.pair_[:, 0], np.empty(len(between), dtype=np.int64)
+        for c in np.unique(first_class):
+            own, queries = np.flatnonzero(index == c), np.flatnonzero(first_class == c)
+            distance = torch.cdist(torch.from_numpy(between[queries]), torch.from_numpy(features[own]))
+            nearest[queries] = own[distance.argmin(1).numpy()]
+        start = images[torch.from_numpy(nearest).to(images.device)]
+        inverted, self.misfit_ = invert_features(
+            self.network, depth, between, start, self.bounds, self.steps, self.learning_rate
+        )
+        self.features_ = between
+        points = inverted.flatten(1).double().cpu().numpy()
+        return Synthetic(points, labels, self.genmix_.pair_, self.genmix_.lam_)
+
+
+def invert_features(
+    network: Any,
+    depth: int,
+    features: Floats,
+    start: Tensor,
+    bounds: tuple[float, float] | None,
+    steps: int,
+    learning_rate: float,
+) -> tuple[Tensor, Floats]:
+    """Return inputs (m, ...) with features near the given ones (m, q), and their misfit |f(x) - z| / |z|, (m,).
+
+    Adam on x, from `start` (m, ...), with the network's features at `depth`; the best of all steps is returned.
+    """
+    points, misfits = [], []
+    wanted = torch.from_numpy(features).to(start)
+    with eval_mode(network):
+        for rows in chunks(len(start), BATCH_SIZE):
+            x = start[rows].detach().clone().requires_grad_()
+            size = wanted[rows].norm(dim=1).clamp_min(torch.finfo(wanted.dtype).tiny)
+            best, least = x.detach().clone(), torch.full_like(size, torch.inf)
+            adam = torch.optim.Adam([x], lr=learning_rate)
+            for _ in range(steps + 1):
+                with torch.enable_grad():
+                    misfit = (network.encode(x, depth).flatten(1) - wanted[rows]).norm(dim=1) / size
+                    x.grad = torch.autograd.grad(misfit.square().sum(), x)[0]
+                better = misfit.detach() < least
+                best[better], least[better] = x.detach()[better], misfit.detach()[better]
+                adam.step()
+                if bounds is not None:
+                    x.data.clamp_(*bounds)
+            points.append(best)
+            misfits.append(least.double().cpu().numpy())
+    return torch.cat(points), np.concatenate(misfits)

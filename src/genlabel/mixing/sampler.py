@@ -117,12 +117,11 @@ class Sampler(BaseEstimator, ABC):
                 raise ValueError(f"{name} needs at least 2 classes; y has only class {self.classes_.tolist()[0]!r}")
             if counts.min() < 2:
                 rare = self.classes_[counts < 2].tolist()
-                message = f"{name} needs at least 2 samples per class; of {rare} there is one each"
-                raise ValueError(f"{message}; drop those rows or merge them into another class")
+                only = f"{len(rare)} of {len(counts)} classes have one, such as {rare[0]!r}"
+                raise ValueError(f"{name} needs at least 2 samples per class; {only}; drop or merge these classes")
             return self._append(X, y, index, Synthetic(*self._synthesize(points, index, rng)), rng)
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: y is required."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
@@ -148,7 +147,7 @@ class Sampler(BaseEstimator, ABC):
         points, _, self.pair_, self.lam_, self.parents_ = made.select(rows)
         if self.output == "weighted":
             self.sample_weight_ = np.concatenate([np.ones(n), made.labels[rows, columns]])
-        labels, target = self.classes_[columns], np.asarray(y).ravel()
+        labels, given = self.classes_[columns], np.asarray(y).ravel()
         joined: Any
         if self.output == "soft":
             joined = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
@@ -156,8 +155,15 @@ class Sampler(BaseEstimator, ABC):
         elif isinstance(y, pd.Series):
             joined = pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
         else:
-            joined = np.concatenate([target, labels.astype(target.dtype)])
-        return _append_points(X, points), joined
+            joined = np.concatenate([given, labels.astype(given.dtype)])
+        if isinstance(X, pd.DataFrame):  # floating dtypes are kept; integers become floating
+            dtypes = {name: dtype for j, (name, dtype) in enumerate(X.dtypes.items()) if _can_hold(dtype, points[:, j])}
+            first = X.astype({name: dtypes.get(name, np.float64) for name in X.columns})
+            more = pd.DataFrame(points, columns=X.columns).astype(dtypes)
+            return pd.concat([first, more], ignore_index=True), joined
+        dtype = np.asarray(X).dtype
+        dtype = dtype if _can_hold(dtype, points) else np.dtype(np.float64)
+        return np.concatenate([np.asarray(X).astype(dtype), points.astype(dtype)]), joined
 
 
 def resolve_n_aug(n_aug: Any, n: int) -> int:
@@ -166,17 +172,6 @@ def resolve_n_aug(n_aug: Any, n: int) -> int:
         return check_count("n_aug", n_aug)
     fraction = check_positive("n_aug", n_aug, "a float is a fraction of the rows (1.0 doubles them), an int a number")
     return max(1, round(fraction * n))
-
-
-def _append_points(X: Any, points: NDArray[np.float64]) -> Any:
-    """Append points to the given rows, whose floating dtypes are kept; integers become floating."""
-    if not isinstance(X, pd.DataFrame):
-        given = np.asarray(X)
-        dtype = given.dtype if _can_hold(given.dtype, points) else np.dtype(np.float64)
-        return np.concatenate([given.astype(dtype), points.astype(dtype)])
-    dtypes = {name: dtype for j, (name, dtype) in enumerate(X.dtypes.items()) if _can_hold(dtype, points[:, j])}
-    first = X.astype({name: dtypes.get(name, np.float64) for name in X.columns})
-    return pd.concat([first, pd.DataFrame(points, columns=X.columns).astype(dtypes)], ignore_index=True)
 
 
 def _can_hold(dtype: Any, points: NDArray[np.float64]) -> bool:

@@ -140,12 +140,6 @@ def check_labeler(labeler: Labeler) -> None:
     points, class names and matrices, arrays and tensors, batches without some classes, clean rows, and wrong shapes. A
     labeler that learns while a network trains is not for this check.
 
-    Parameters
-    ----------
-    labeler : Labeler
-
-    Examples
-    --------
     >>> from genlabel.labeling import LogisticLabel
     >>> check_labeler(LogisticLabel(sigma=0.3))
     """
@@ -183,16 +177,10 @@ def check_labeler(labeler: Labeler) -> None:
 def check_sampler(sampler: Sampler) -> None:
     """Check that a sampler keeps the contract of :class:`genlabel.mixing.Sampler`.
 
-    The sampler is cloned and applied to 120 rows of three classes. The checks cover the order and the provenance of
-    rows, the three outputs, repetition by the seed, class names, frames, dtypes, and invalid input.
+    The sampler, which has an int as random_state, is cloned and applied to 120 rows of three classes. The checks cover
+    the order and the provenance of rows, the three outputs, repetition by the seed, class names, frames, dtypes, and
+    invalid input.
 
-    Parameters
-    ----------
-    sampler : Sampler
-        Sampler with an int as random_state.
-
-    Examples
-    --------
     >>> from genlabel.labeling import GenLabelSampler
     >>> check_sampler(GenLabelSampler(n_aug=50, random_state=0))
     """
@@ -212,7 +200,23 @@ def check_sampler(sampler: Sampler) -> None:
     other = _resample(sampler, X, y, output="hard", random_state=np.random.default_rng(1))[0]
     assert not np.array_equal(other, points), "another seed gives the same rows"
     _check_outputs(sampler, X, y, points, hard)
-    _check_invalid_input(fitted, X, y)
+    before = dict(vars(fitted))
+    missing = X.copy()
+    missing[3, 1] = np.nan
+    for table, labels, message in (
+        (missing, y, "accepts NaN in X"),
+        (X, np.zeros(120), "accepts one class"),
+        (X, np.where(np.arange(120) == 5, 9, y), "accepts a class of one row"),
+        (X, y[:5], "accepts too few labels"),
+        (X, X[:, 0], "accepts a continuous target"),
+        (pd.DataFrame({"a": ["x"] * 120, "b": X[:, 0]}), y, "accepts strings"),
+    ):
+        with raises(f"fit_resample {message}"):
+            fitted.fit_resample(table, labels)
+    assert vars(fitted).keys() == before.keys(), "a failing call changed the sampler"
+    assert all(vars(fitted)[name] is value for name, value in before.items()), "a failing call changed the sampler"
+    with raises("fit_resample accepts an unknown output"):
+        _resample(fitted, X, y, output="softly")
 
 
 def _check_outputs(sampler: Sampler, X: Floats, y: Classes, points: Floats, hard: Classes) -> None:
@@ -245,26 +249,6 @@ def _check_outputs(sampler: Sampler, X: Floats, y: Classes, points: Floats, hard
     single, small, _ = _resample(sampler, X.astype(np.float32), y.astype(np.int8), output="hard")
     assert (single.dtype, small.dtype) == (np.float32, np.int8), "dtypes must be kept"
     assert _resample(sampler, X.tolist(), y.tolist(), output="hard")[0].dtype == np.float64
-
-
-def _check_invalid_input(fitted: Sampler, X: Floats, y: Classes) -> None:
-    before = dict(vars(fitted))
-    missing = X.copy()
-    missing[3, 1] = np.nan
-    for points, labels, message in (
-        (missing, y, "accepts NaN in X"),
-        (X, np.zeros(120), "accepts one class"),
-        (X, np.where(np.arange(120) == 5, 9, y), "accepts a class of one row"),
-        (X, y[:5], "accepts too few labels"),
-        (X, X[:, 0], "accepts a continuous target"),
-        (pd.DataFrame({"a": ["x"] * 120, "b": X[:, 0]}), y, "accepts strings"),
-    ):
-        with raises(f"fit_resample {message}"):
-            fitted.fit_resample(points, labels)
-    assert vars(fitted).keys() == before.keys(), "a failing call changed the sampler"
-    assert all(vars(fitted)[name] is value for name, value in before.items()), "a failing call changed the sampler"
-    with raises("fit_resample accepts an unknown output"):
-        _resample(fitted, X, y, output="softly")
 
 
 def _resample(sampler: Sampler, X: Any, y: Any, **params: Any) -> tuple[Any, Any, Any]:
