@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel.data.datasets import make_moon, make_two_circle
+from genlabel.data.datasets.synthetic import make_moon, make_two_circle
 from genlabel.densities import ClassDensity, FlowDensity, GaussianDensity, KernelDensity, MixtureDensity, VAEDensity
 from genlabel.densities.candidates import named_densities
 

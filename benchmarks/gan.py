@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel.data.datasets import make_circle, make_moon, make_two_circle
+from genlabel.data.datasets.synthetic import make_circle, make_moon, make_two_circle
 from genlabel.densities import GANDensity
 from genlabel.densities.gan import training as gan_training
 

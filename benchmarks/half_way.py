@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.data.datasets import make_moon
+from genlabel.data.datasets.synthetic import make_moon
 from genlabel.densities import ClassDensity, GANDensity
 from genlabel.densities.gan import training as gan_training
 from genlabel.mixing import GenMix

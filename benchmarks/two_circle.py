@@ -3,7 +3,7 @@
 import numpy as np
 
 from genlabel import GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
-from genlabel.data.datasets import make_two_circle
+from genlabel.data.datasets.synthetic import make_two_circle
 
 SEEDS = 5
 # arXiv Table 10: four-layer network, SGD, momentum 0.9, weight decay 1e-4, batch 128, 100 epochs, rate 0.1.

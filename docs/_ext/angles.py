@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _ext.sliders import ALPHA, PI, SIGMA, THETA, control, curve, log_ticks, slider_figure
-from genlabel.data.datasets import make_example3
-from genlabel_paper.theory import example3_angles
+from genlabel_paper.theory import example3_angles, make_example3
 from genlabel_paper.theory.example3 import PRINTED
 
 SCHEMES = {

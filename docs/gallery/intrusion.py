@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from genlabel import GaussianDensity, GenLabel, LinearLabel, Mixup
-from genlabel.data.datasets import make_nine_gaussians
+from genlabel.data.datasets.synthetic import make_nine_gaussians
 from genlabel.mixing import intrudes
 from genlabel.reporting.figures import plot_points
 

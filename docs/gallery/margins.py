@@ -25,7 +25,7 @@ from genlabel import (
     TrainingOptions,
 )
 from genlabel.attacks import margins
-from genlabel.data.datasets import make_circle
+from genlabel.data.datasets.synthetic import make_circle
 from genlabel.reporting.figures import plot_regions
 
 training = TrainingOptions(learning_rate=0.01, weight_decay=1e-4, epochs=60)

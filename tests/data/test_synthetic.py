@@ -9,27 +9,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.optimize import minimize_scalar
 
-from genlabel.data import datasets
-from genlabel.data.datasets import (
-    SYNTHETIC,
+from genlabel.data.datasets import SYNTHETIC
+from genlabel.data.datasets.synthetic import (
+    CUBE_2D_CENTERS,
+    CUBE_3D_CENTERS,
+    NINE_CENTERS,
     make_circle,
     make_circle_3d,
     make_cube_2d,
     make_cube_3d,
-    make_example1,
-    make_example2,
-    make_example3,
     make_four_gaussians,
-    make_ket,
     make_moon,
     make_nine_gaussians,
+    make_strokes,
     make_two_circle,
-    make_v,
-    make_y,
 )
-from genlabel.data.datasets.synthetic import CUBE_2D_CENTERS, CUBE_3D_CENTERS, NINE_CENTERS
 
 
 class Case(NamedTuple):
@@ -50,9 +45,9 @@ CASES = {
     "cube-2d": Case(make_cube_2d, "n_per_class", 20, 1, 2, 2, 2, None),
     "cube-3d": Case(make_cube_3d, "n_per_class", 20, 1, 8, 3, 8, None),
     "nine-gaussians": Case(make_nine_gaussians, "n_per_class", 5000, 1, 9, 2, 9, None),
-    "v": Case(make_v, "n_per_class", 300, 1, 2, 2, 2, 0.03),
-    "ket": Case(make_ket, "n_per_class", 300, 1, 2, 2, 2, 0.03),
-    "y": Case(make_y, "n_per_class", 300, 1, 3, 2, 3, 0.03),
+    "v": Case(SYNTHETIC["v"], "n_per_class", 300, 1, 2, 2, 2, 0.03),
+    "ket": Case(SYNTHETIC["ket"], "n_per_class", 300, 1, 2, 2, 2, 0.03),
+    "y": Case(SYNTHETIC["y"], "n_per_class", 300, 1, 3, 2, 3, 0.03),
     "four-gaussians": Case(make_four_gaussians, "n_per_class", 250, 1, 4, 2, 4, None),
     "circle-3d": Case(make_circle_3d, "n_samples", 1000, 2, 1, 3, 2, 0.02),
 }
@@ -76,7 +71,11 @@ def assert_plausible(p_value: Any) -> None:
 
 def test_the_registry_has_every_random_dataset() -> None:
     assert {name: case.make for name, case in CASES.items()} == SYNTHETIC
-    assert set(datasets.__all__) >= {case.make.__name__ for case in CASES.values()}
+
+
+def test_an_unknown_letter_is_an_error() -> None:
+    with pytest.raises(ValueError, match="letter='x'"):
+        make_strokes("x")
 
 
 @every
@@ -271,54 +270,3 @@ def test_nine_gaussians_have_the_papers_means_and_covariance() -> None:
         np.testing.assert_allclose(np.cov(z.T), np.eye(2), atol=5 * np.sqrt(2 / n))
         assert_plausible(stats.kstest((z**2).sum(axis=1), stats.chi2(2).cdf).pvalue)
         assert_plausible(stats.kstest(np.arctan2(*z.T), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue)
-
-
-def test_example1_is_the_paper_points() -> None:
-    X, y = make_example1()
-    assert X.tolist() == [[-1], [0], [1]]
-    assert y.tolist() == [0, 1, 0]
-    assert (0.5 * X[0] + 0.5 * X[2] == X[1]).all()  # the intrusion: the middle of class 0 is of class 1
-
-
-@pytest.mark.parametrize("d", [5.0, 1, 0.25])
-def test_example2_is_the_paper_points(d: float) -> None:
-    X, y = make_example2() if d == 5 else make_example2(d)
-    assert X.tolist() == [[-d, d], [d, d], [-d, -d]]
-    assert y.tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("n", [30, 1, 2])
-def test_example3_is_the_paper_points(n: int) -> None:
-    X, y = make_example3() if n == 30 else make_example3(n)
-    assert X.tolist() == [[1, 0], [0, 1]] + n * [[-1, 0]]
-    assert y.tolist() == [1, 1] + n * [-1]
-
-
-def test_example3_gives_the_papers_angle_of_plain_training() -> None:
-    X, y = make_example3()
-
-    def loss(phi: float) -> float:
-        return float(np.logaddexp(0, -y * (X @ (25 * np.cos(phi), 25 * np.sin(phi)))).sum())
-
-    best = minimize_scalar(loss, bounds=(0, np.pi / 2), method="bounded", options={"xatol": 1e-8}).x
-    assert round(best / np.pi, 2) == 0.22
-
-
-def test_examples_have_the_types_and_are_fresh() -> None:
-    for make in (make_example1, make_example2, make_example3):
-        X, y = make()
-        assert (X.dtype, y.dtype) == (np.dtype(np.float64), np.dtype(np.int64))
-        X += 1
-        assert not np.array_equal(X, make()[0])
-
-
-@pytest.mark.parametrize("bad", [0, -5.0, np.nan, np.inf])
-def test_example2_rejects_a_bad_d(bad: float) -> None:
-    with pytest.raises(ValueError, match=f"d={bad!r} .* above 0"):
-        make_example2(bad)
-
-
-@pytest.mark.parametrize("bad", [0, -1, 1.5, True])
-def test_example3_rejects_a_bad_n(bad: Any) -> None:
-    with pytest.raises(ValueError, match=f"n={bad!r} .* at least 1"):
-        make_example3(bad)

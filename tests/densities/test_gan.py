@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from genlabel.data.datasets import make_circle
+from genlabel.data.datasets.synthetic import make_circle
 from genlabel.densities import DensityWarning, GANDensity
 from genlabel.densities.gan.density import CollapsedGeneratorError
 from genlabel.densities.gan.generators import (

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from genlabel import GenerativeClassifier, GenLabelClassifier
 from genlabel._progress import LambdaCallback, use_callback
-from genlabel.data.datasets import make_moon
+from genlabel.data.datasets.synthetic import make_moon
 from genlabel.densities import (
     DensityWarning,
     FlowDensity,

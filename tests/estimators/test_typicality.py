@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from genlabel import GaussianDensity, KernelDensity, Typicality
 from genlabel._arrays import as_rng
-from genlabel.data.datasets import make_moon, make_two_circle
+from genlabel.data.datasets.synthetic import make_moon, make_two_circle
 from genlabel.data.folds import round_robin_folds
 from genlabel.densities import GANDensity
 

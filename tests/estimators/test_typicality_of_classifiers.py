@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genlabel import AdaMixupClassifier, GaussianDensity, GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.data.datasets import make_moon
+from genlabel.data.datasets.synthetic import make_moon
 from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensity
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")

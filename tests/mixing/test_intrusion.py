@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.data.datasets import make_example1, make_nine_gaussians
+from genlabel.data.datasets.synthetic import make_nine_gaussians
 from genlabel.mixing import MixParams, Mixup, intrudes, intrusion
 from genlabel.mixing.intrusion import distance_to_rivals
+from genlabel_paper.theory import make_example1
 
 
 @given(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from genlabel import DensityWarning
-from genlabel.data.datasets import make_four_gaussians
+from genlabel.data.datasets.synthetic import make_four_gaussians
 from genlabel.evaluation.records import open_store, run_trials
 from genlabel.training.batching import batches_per_epoch
 from genlabel_paper.experiments import densities, figure14, figure15, figure16, table15

@@ -326,7 +326,7 @@ class FlowDensity(NeuralDensity):
 
     Examples
     --------
-    >>> from genlabel.data.datasets import make_moon
+    >>> from genlabel.data.datasets.synthetic import make_moon
     >>> X, y = make_moon(200, random_state=0)
     >>> density = FlowDensity(transforms=2, epochs=20).fit(X, y)
     >>> bool((density.log_prob(X).argmax(1) == y).mean() > 0.8)

@@ -67,7 +67,7 @@ class VAEDensity(NeuralDensity):
 
     Examples
     --------
-    >>> from genlabel.data.datasets import make_moon
+    >>> from genlabel.data.datasets.synthetic import make_moon
     >>> X, y = make_moon(200, random_state=0)
     >>> density = VAEDensity(hidden=(32, 32), epochs=60, learning_rate=0.01).fit(X, y)
     >>> bool((density.log_prob(X).argmax(1) == y).mean() > 0.8)

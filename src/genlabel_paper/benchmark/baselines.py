@@ -2,7 +2,7 @@
 
 Only threads, device, output and seed are set. Two networks that choose their epoch by accuracy exist a second time with
 the log-loss as criterion, which is the main score of the benchmark. All methods get the same features: those of
-`genlabel.data.table_pipeline`.
+`genlabel.data.tables.table_pipeline`.
 """
 
 from __future__ import annotations

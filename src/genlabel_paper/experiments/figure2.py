@@ -10,13 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from genlabel.data.datasets import make_example1
 from genlabel.reporting.charts import DPI
 from genlabel_paper.paired import EXACT
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes
 from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Printed, Rendering, computed
-from genlabel_paper.theory import example1_loss, example1_margin, example1_prediction, example1_theta
+from genlabel_paper.theory import example1_loss, example1_margin, example1_prediction, example1_theta, make_example1
 
 PAPER = {
     ("mixup", "margin"): Printed(7 / 16, min_difference=1e-6),

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from genlabel.data.datasets import make_example2
 from genlabel.reporting.charts import DPI
 from genlabel.reporting.figures import plot_regions
 from genlabel_paper import theory
@@ -22,6 +21,7 @@ from genlabel_paper.paired import EXACT
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes
 from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Rendering, computed
+from genlabel_paper.theory import make_example2
 
 Floats = NDArray[np.float64]
 STEPS, MAX_STEPS, RATE, FAST_RATE = 1000, 10_000, 0.1, 0.5

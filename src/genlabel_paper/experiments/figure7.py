@@ -14,13 +14,12 @@ from matplotlib.figure import Figure
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 
-from genlabel.data.datasets import make_example3
 from genlabel.reporting.charts import DPI
 from genlabel_paper.paired import EXACT
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes
 from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Printed, Rendering, agreement, computed
-from genlabel_paper.theory import example3_angle, example3_limit, example3_order, example3_parameters
+from genlabel_paper.theory import example3_angle, example3_limit, example3_order, example3_parameters, make_example3
 from genlabel_paper.theory.example3 import PRINTED
 
 NORM, COPIES, ALPHA, SIGMA, BETWEEN = 25.0, 30, 1.0, 0.1, 1.7

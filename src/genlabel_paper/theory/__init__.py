@@ -13,6 +13,7 @@ from genlabel_paper.theory.example1 import (
     example1_margin,
     example1_prediction,
     example1_theta,
+    make_example1,
 )
 from genlabel_paper.theory.example2 import (
     Example2,
@@ -23,6 +24,7 @@ from genlabel_paper.theory.example2 import (
     example2_solution,
     example2_steps_to_match,
     example2_weights,
+    make_example2,
 )
 from genlabel_paper.theory.example3 import (
     Example3Ranges,
@@ -33,6 +35,7 @@ from genlabel_paper.theory.example3 import (
     example3_margin,
     example3_order,
     example3_parameters,
+    make_example3,
 )
 from genlabel_paper.theory.expansions import Expansion, expand
 from genlabel_paper.theory.gaussian import (
@@ -86,6 +89,9 @@ __all__ = [
     "inverse_coefficients",
     "limit_coefficients",
     "logistic_label",
+    "make_example1",
+    "make_example2",
+    "make_example3",
     "mixup_loss",
     "pair_coefficients",
     "proof_label",

@@ -11,7 +11,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from genlabel._validation import check_choice, check_interval, check_positive
-from genlabel.data.datasets import make_example1
 from genlabel_paper.theory.inputs import check_scheme
 from genlabel_paper.theory.quadrature import mixing_nodes
 
@@ -28,6 +27,22 @@ UNDEFINED = {
 }
 MIN_SIGMA = 1e-8
 """Width of the Gaussians below which the labels are those of the limit 0; the loss differs by rounding only."""
+
+
+def make_example1() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the three points on the line where mixup meets manifold intrusion.
+
+    `S = {(-1, e_1), (0, e_2), (+1, e_1)}`; class `e_c` is the label c - 1.
+
+    Citation: arXiv Example 1.
+
+    Examples
+    --------
+    >>> X, y = make_example1()
+    >>> X.ravel().tolist(), y.tolist()
+    ([-1.0, 0.0, 1.0], [0, 1, 0])
+    """
+    return np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0], dtype=np.int64)
 
 
 def example1_prediction(x: ArrayLike, theta: float) -> NDArray[np.float64]:

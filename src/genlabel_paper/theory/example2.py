@@ -14,7 +14,6 @@ from sklearn.svm import LinearSVC
 
 from genlabel._validation import check_count, check_positive
 from genlabel.attacks import linear_margins
-from genlabel.data.datasets import make_example2
 from genlabel_paper.theory.inputs import check_scheme
 from genlabel_paper.theory.labels import check_lam, logistic_label
 from genlabel_paper.theory.quadrature import mixing_nodes
@@ -71,6 +70,28 @@ class Example2:
         """Return the labels (..., 3) of the scheme at the same points; raise if it does not mix."""
         check_scheme(self.scheme, LABELED, "the labels of Example 2", WITHOUT_LABELS)
         return _labels(self.scheme, 1, 2, check_lam(lam), self.X, self.sigma)
+
+
+def make_example2(d: float = 5.0) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the three points of the plane for which linear labels shrink the margin.
+
+    `S = {((-d, d), e_1), ((d, d), e_2), ((-d, -d), e_3)}`; class `e_c` is the label c - 1.
+
+    Citation: arXiv Example 2.
+
+    Parameters
+    ----------
+    d : float
+        Positive coordinate.
+
+    Examples
+    --------
+    >>> X, y = make_example2()
+    >>> X.tolist(), y.tolist()
+    ([[-5.0, 5.0], [5.0, 5.0], [-5.0, -5.0]], [0, 1, 2])
+    """
+    d = check_positive("d", d, "the paper's is 5")
+    return d * np.array([[-1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]), np.arange(3, dtype=np.int64)
 
 
 def example2_solution(

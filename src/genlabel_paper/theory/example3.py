@@ -43,6 +43,30 @@ MAX_ORDER_NORM = 1e9
 """Largest norm at which an order of margins is checked."""
 
 
+def make_example3(n: int = 30) -> tuple[Floats, NDArray[np.int64]]:
+    """Return two positive points and `n` copies of a negative one, whose weight turns the boundary.
+
+    `S = {((1, 0), +1), ((0, 1), +1)}` and `n` times `((-1, 0), -1)`; `y` holds the paper's -1 and +1.
+
+    Citation: arXiv Example 3 and Figure 7.
+
+    Parameters
+    ----------
+    n : int
+        Number of copies of the negative point, at least 1.
+
+    Examples
+    --------
+    >>> X, y = make_example3(n=2)
+    >>> X.astype(int).tolist(), y.tolist()
+    ([[1, 0], [0, 1], [-1, 0], [-1, 0]], [1, 1, -1, -1])
+    """
+    # NOTE[PAPER]: n is not given; the paper's angle of plain training, 0.22 pi, at r = 25 needs n from 18 to 59.
+    check_count("n", n)
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    return X.repeat([1, 1, n], axis=0), np.array([1, 1, -1], dtype=np.int64).repeat([1, 1, n])
+
+
 def example3_loss(
     scheme: str, r: float, phi: float, n: int, alpha: float = 1.0, sigma: float = 0.1, *, labels: str = "unit"
 ) -> float:

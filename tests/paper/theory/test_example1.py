@@ -11,7 +11,6 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
-from genlabel.data.datasets import make_example1
 from genlabel.densities.base import FixedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import MixParams, Mixup
@@ -23,6 +22,7 @@ from genlabel_paper.theory.example1 import (
     example1_margin,
     example1_prediction,
     example1_theta,
+    make_example1,
 )
 from genlabel_paper.theory.example2 import KNOWN as KNOWN_2
 from genlabel_paper.theory.example2 import UNDEFINED as WHY_NOT_2
@@ -211,3 +211,17 @@ def test_the_prediction_is_even_and_one_half_at_theta(x: float, theta: float) ->
 def test_errors_name_the_value(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_points_are_the_papers() -> None:
+    X, y = make_example1()
+    assert X.tolist() == [[-1], [0], [1]]
+    assert y.tolist() == [0, 1, 0]
+    assert (0.5 * X[0] + 0.5 * X[2] == X[1]).all()  # the intrusion: the middle of class 0 is of class 1
+
+
+def test_the_points_have_the_types_and_are_fresh() -> None:
+    X, y = make_example1()
+    assert (X.dtype, y.dtype) == (np.dtype(np.float64), np.dtype(np.int64))
+    X += 1
+    assert not np.array_equal(X, make_example1()[0])

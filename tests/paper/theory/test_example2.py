@@ -10,7 +10,6 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from genlabel.attacks.margin import linear_margins
-from genlabel.data.datasets import make_example2
 from genlabel.densities import fixed_gaussians
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import MixParams, Mixup
@@ -23,6 +22,7 @@ from genlabel_paper.theory.example2 import (
     example2_solution,
     example2_steps_to_match,
     example2_weights,
+    make_example2,
 )
 
 D = st.floats(0.1, 50)
@@ -273,3 +273,23 @@ def test_margins_of_many_weights_are_those_of_each() -> None:
     X, y = make_example2(2.0)
     each = [[linear_margins(weights, X, y) for weights in row] for row in W]
     np.testing.assert_allclose(example2_margins(W, 2.0), each)
+
+
+@pytest.mark.parametrize("d", [5.0, 1, 0.25])
+def test_the_points_are_the_papers(d: float) -> None:
+    X, y = make_example2() if d == 5 else make_example2(d)
+    assert X.tolist() == [[-d, d], [d, d], [-d, -d]]
+    assert y.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bad", [0, -5.0, np.nan, np.inf])
+def test_a_bad_d_is_an_error(bad: float) -> None:
+    with pytest.raises(ValueError, match=f"d={bad!r}"):
+        make_example2(bad)
+
+
+def test_the_points_have_the_types_and_are_fresh() -> None:
+    X, y = make_example2()
+    assert (X.dtype, y.dtype) == (np.dtype(np.float64), np.dtype(np.int64))
+    X += 1
+    assert not np.array_equal(X, make_example2()[0])

@@ -14,7 +14,6 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
-from genlabel.data.datasets import make_example3
 from genlabel.densities.base import FixedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import Mixup
@@ -26,6 +25,7 @@ from genlabel_paper.theory.example3 import (
     example3_margin,
     example3_order,
     example3_parameters,
+    make_example3,
 )
 
 PI = math.pi
@@ -297,3 +297,33 @@ def test_the_margin_is_the_smallest_distance_to_the_boundary(scheme: str, r: flo
 def test_errors_name_the_value(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("n", [30, 1, 2])
+def test_the_points_are_the_papers(n: int) -> None:
+    X, y = make_example3() if n == 30 else make_example3(n)
+    assert X.tolist() == [[1, 0], [0, 1]] + n * [[-1, 0]]
+    assert y.tolist() == [1, 1] + n * [-1]
+
+
+def test_the_points_give_the_papers_angle_of_plain_training() -> None:
+    X, y = make_example3()
+
+    def loss(phi: float) -> float:
+        return float(np.logaddexp(0, -y * (X @ (25 * np.cos(phi), 25 * np.sin(phi)))).sum())
+
+    best = minimize_scalar(loss, bounds=(0, np.pi / 2), method="bounded", options={"xatol": 1e-8}).x
+    assert round(best / np.pi, 2) == 0.22
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True])
+def test_a_bad_number_of_copies_is_an_error(bad: object) -> None:
+    with pytest.raises(ValueError, match=f"n={bad!r}"):
+        make_example3(bad)  # type: ignore[arg-type]
+
+
+def test_the_points_have_the_types_and_are_fresh() -> None:
+    X, y = make_example3()
+    assert (X.dtype, y.dtype) == (np.dtype(np.float64), np.dtype(np.int64))
+    X += 1
+    assert not np.array_equal(X, make_example3()[0])

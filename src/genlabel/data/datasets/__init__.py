@@ -1,4 +1,4 @@
-"""Datasets: the paper's synthetic datasets, tables by name, OpenML, and images.
+"""Datasets: tables by name, OpenML and images; the paper's synthetic datasets are in `synthetic`.
 
 Names are loaded on first use, so that the command line can check its input at once.
 """

@@ -1,15 +1,16 @@
-"""The paper's synthetic datasets: circles, moons, cubes, Gaussians, strokes, and the points of Examples 1 to 3."""
+"""The paper's synthetic datasets: circles, moons, cubes, Gaussians and strokes, each by a function of a seed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel._validation import check_count, check_positive
+from genlabel._validation import check_choice, check_count
 
 Floats: TypeAlias = NDArray[np.float64]
 Arrays: TypeAlias = tuple[Floats, NDArray[np.int64]]
@@ -20,11 +21,8 @@ Seed: TypeAlias = int | np.random.Generator | None
 # NOTE[PAPER]: of the eight cubes the paper numbers the first, of the nine Gaussians the first and the last;
 # the order of the others is ours.
 CUBE_2D_CENTERS: Floats = np.array([[-1.0, 0.0], [1.0, 0.0]])
-"""Centers of the two squares of `make_cube_2d`, (2, 2)."""
 CUBE_3D_CENTERS: Floats = np.array(list(product((-1.0, 1.0), repeat=3)))
-"""Centers of the eight cubes of `make_cube_3d`, (8, 3)."""
 NINE_CENTERS: Floats = np.array(list(product((-10.0, 0.0, 10.0), repeat=2)))
-"""Centers of the classes of `make_nine_gaussians`, (9, 2)."""
 # NOTE[PAPER]: the paper names the datasets of the GenMix experiments and gives no geometry; the rest is our design.
 STROKES: dict[str, tuple[Floats, ...]] = {
     "v": (np.array([[-1.0, 1.0], [-0.15, -0.8]]), np.array([[1.0, 1.0], [0.15, -0.8]])),
@@ -49,13 +47,11 @@ larger deviation along the line. So no point can be added between classes 1 and 
 
 
 def make_circle(n_samples: int = 1000, *, noise: float = 0.02, random_state: Seed = None) -> Arrays:
-    """Draw the Circle dataset: two concentric circles, one inside the other, under Laplace noise.
+    """Draw the Circle dataset: two concentric circles under Laplace noise (arXiv Section E.1).
 
     `x = r (cos t, sin t) + e` with `r = 1` for class 0 and `r = 0.8` for class 1, each coordinate of `e` from
-    Laplace(0, noise). The angles `t` are scikit-learn's, evenly spaced, so two datasets of one size differ only
-    in the noise and the order of the rows; one seed gives the same order whatever the noise.
-
-    Citation: arXiv Section E.1, Synthetic datasets.
+    Laplace(0, noise). The angles `t` are evenly spaced, so two datasets of one size differ only in the noise and the
+    order of the rows; one seed gives the same order whatever the noise.
 
     Parameters
     ----------
@@ -77,20 +73,11 @@ def make_circle(n_samples: int = 1000, *, noise: float = 0.02, random_state: See
 
 
 def make_moon(n_samples: int = 1000, *, noise: float = 0.1, random_state: Seed = None) -> Arrays:
-    """Draw the Moon dataset: two interleaving half circles under Laplace noise.
+    """Draw the Moon dataset: two interleaving half circles under Laplace noise (arXiv Section E.1).
 
-    For `t` evenly spaced over [0, pi], class 0 is `(cos t, sin t) + e` and class 1 is
-    `(1 - cos t, 1/2 - sin t) + e`, each coordinate of `e` from Laplace(0, noise).
+    For `t` evenly spaced over [0, pi], class 0 is `(cos t, sin t) + e` and class 1 is `(1 - cos t, 1/2 - sin t) + e`.
+    The parameters are those of `make_circle`.
 
-    Citation: arXiv Section E.1, Synthetic datasets.
-
-    Parameters
-    ----------
-    n_samples, noise, random_state
-        See `make_circle`.
-
-    Examples
-    --------
     >>> X, y = make_moon(random_state=0)
     >>> X.shape, np.bincount(y).tolist()
     ((1000, 2), [500, 500])
@@ -105,20 +92,10 @@ def make_moon(n_samples: int = 1000, *, noise: float = 0.1, random_state: Seed =
 def make_two_circle(n_per_circle: int = 1000, *, noise: float = 0.01, random_state: Seed = None) -> Arrays:
     """Draw the Two-circle dataset: two Circle datasets side by side, the labels of the left one flipped.
 
-    Around (+1.2, 0) class 0 has radius 1 and class 1 radius 0.8; around (-1.2, 0) class 0 has radius 0.8 and
-    class 1 radius 1. Every coordinate carries its own Laplace(0, noise).
+    Around (+1.2, 0) class 0 has radius 1 and class 1 radius 0.8; around (-1.2, 0) it is the reverse (arXiv Section E.1,
+    Figure 6). `n_per_circle` is the number of points of each of the two Circle datasets; the other parameters are those
+    of `make_circle`.
 
-    Citation: arXiv Section E.1, Synthetic datasets, and Figure 6.
-
-    Parameters
-    ----------
-    n_per_circle : int
-        Number of points of each of the two circle pairs, at least 2.
-    noise, random_state
-        See `make_circle`.
-
-    Examples
-    --------
     >>> X, y = make_two_circle(random_state=0)
     >>> X.shape, np.bincount(y).tolist()
     ((2000, 2), [1000, 1000])
@@ -132,11 +109,9 @@ def make_two_circle(n_per_circle: int = 1000, *, noise: float = 0.01, random_sta
 
 
 def make_cube_2d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
-    """Draw the 2D cube dataset: two adjacent squares of side 2, uniformly filled.
+    """Draw the 2D cube dataset: two adjacent squares of side 2, uniformly filled (arXiv Section E.1).
 
     Class c is uniform on `{x : |x - mu_c|_inf <= 1}` with `mu_c = CUBE_2D_CENTERS[c]`.
-
-    Citation: arXiv Section E.1, Synthetic datasets.
 
     Parameters
     ----------
@@ -154,20 +129,11 @@ def make_cube_2d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
 
 
 def make_cube_3d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
-    """Draw the 3D cube dataset: eight adjacent cubes of side 2, one an octant, uniformly filled.
+    """Draw the 3D cube dataset: eight adjacent cubes of side 2, one an octant, uniformly filled (arXiv Section E.1).
 
-    Class c is uniform on `{x : |x - mu_c|_inf <= 1}` with `mu_c = CUBE_3D_CENTERS[c]`; class 0 has center
-    (-1, -1, -1), class 1 (-1, -1, 1), and class 7 (1, 1, 1).
+    Class c has center `CUBE_3D_CENTERS[c]`: class 0 (-1, -1, -1), class 1 (-1, -1, 1), class 7 (1, 1, 1). The
+    parameters are those of `make_cube_2d`.
 
-    Citation: arXiv Section E.1, Synthetic datasets.
-
-    Parameters
-    ----------
-    n_per_class, random_state
-        See `make_cube_2d`.
-
-    Examples
-    --------
     >>> X, y = make_cube_3d(random_state=0)
     >>> X.shape, bool((np.sign(X) == CUBE_3D_CENTERS[y]).all())
     ((160, 3), True)
@@ -176,20 +142,11 @@ def make_cube_3d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
 
 
 def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -> Arrays:
-    """Draw the 9-class Gaussian dataset: round clusters on a three by three grid.
+    """Draw the 9-class Gaussian dataset: round clusters on a three by three grid (arXiv Section E.1, Figure 6).
 
-    Class c is `N(mu_c, I / 10)` with `mu_c = NINE_CENTERS[c]`; class 0 has center (-10, -10), class 1
-    (-10, 0), and class 8 (10, 10).
+    Class c is `N(mu_c, I / 10)` with `mu_c = NINE_CENTERS[c]`: class 0 has center (-10, -10), class 1 (-10, 0), class 8
+    (10, 10). The parameters are those of `make_cube_2d`.
 
-    Citation: arXiv Section E.1, Synthetic datasets, and Figure 6.
-
-    Parameters
-    ----------
-    n_per_class, random_state
-        See `make_cube_2d`.
-
-    Examples
-    --------
     >>> X, y = make_nine_gaussians(random_state=0)
     >>> X.shape, X[y == 8].mean(axis=0).round(1).tolist()
     ((45000, 2), [10.0, 10.0])
@@ -200,150 +157,43 @@ def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -
     return _shuffle(NINE_CENTERS[y] + np.sqrt(0.1) * rng.standard_normal((y.size, 2)), y, rng)
 
 
-def make_example1() -> Arrays:
-    """Return the three points on the line where mixup meets manifold intrusion.
+def make_strokes(letter: str, n_per_class: int = 300, *, noise: float = 0.03, random_state: Seed = None) -> Arrays:
+    """Draw the V, Ket or Y dataset: the strokes of a letter, a class each, that come near each other.
 
-    `S = {(-1, e_1), (0, e_2), (+1, e_1)}`; class `e_c` is the label c - 1.
-
-    Citation: arXiv Example 1.
-
-    Examples
-    --------
-    >>> X, y = make_example1()
-    >>> X.ravel().tolist(), y.tolist()
-    ([-1.0, 0.0, 1.0], [0, 1, 0])
-    """
-    return np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0], dtype=np.int64)
-
-
-def make_example2(d: float = 5.0) -> Arrays:
-    """Return the three points of the plane for which linear labels shrink the margin.
-
-    `S = {((-d, d), e_1), ((d, d), e_2), ((-d, -d), e_3)}`; class `e_c` is the label c - 1.
-
-    Citation: arXiv Example 2.
+    Points are evenly spaced along the strokes, each in the middle of its interval, under Laplace noise. In "ket", |x>,
+    the mean of the angle lies between the two strokes, where neither class is (arXiv Figure 13; the geometry is ours).
 
     Parameters
     ----------
-    d : float
-        Positive coordinate.
-
-    Examples
-    --------
-    >>> X, y = make_example2()
-    >>> X.tolist(), y.tolist()
-    ([[-5.0, 5.0], [5.0, 5.0], [-5.0, -5.0]], [0, 1, 2])
-    """
-    d = check_positive("d", d, "the paper's is 5")
-    return d * np.array([[-1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]), np.arange(3, dtype=np.int64)
-
-
-def make_example3(n: int = 30) -> Arrays:
-    """Return two positive points and `n` copies of a negative one, whose weight turns the boundary.
-
-    `S = {((1, 0), +1), ((0, 1), +1)}` and `n` times `((-1, 0), -1)`; `y` holds the paper's -1 and +1.
-
-    Citation: arXiv Example 3 and Figure 7.
-
-    Parameters
-    ----------
-    n : int
-        Number of copies of the negative point, at least 1.
-
-    Examples
-    --------
-    >>> X, y = make_example3(n=2)
-    >>> X.astype(int).tolist(), y.tolist()
-    ([[1, 0], [0, 1], [-1, 0], [-1, 0]], [1, 1, -1, -1])
-    """
-    # NOTE[PAPER]: n is not given; the paper's angle of plain training, 0.22 pi, at r = 25 needs n from 18 to 59.
-    check_count("n", n)
-    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    return X.repeat([1, 1, n], axis=0), np.array([1, 1, -1], dtype=np.int64).repeat([1, 1, n])
-
-
-def make_v(n_per_class: int = 300, *, noise: float = 0.03, random_state: Seed = None) -> Arrays:
-    """Draw the V dataset: the two strokes of the letter, a class each, that come near each other at the bottom.
-
-    Points are evenly spaced along the strokes `STROKES["v"]`, each coordinate with its own Laplace(0, noise).
-
-    Citation: arXiv Figure 13; the geometry is ours.
-
-    Parameters
-    ----------
+    letter : str
+        "v", "ket" or "y".
     n_per_class : int
         Number of points of each class, at least 1.
-    noise : float
-        Scale of the Laplace noise; 0 is none.
-    random_state : int, Generator or None
+    noise, random_state
+        See `make_circle`.
 
     Examples
     --------
-    >>> X, y = make_v(noise=0, random_state=0)
-    >>> X.shape, bool(((X[:, 0] > 0) == (y == 1)).all())
-    ((600, 2), True)
-    """
-    return _make_strokes("v", n_per_class, noise, random_state)
-
-
-def make_ket(n_per_class: int = 300, *, noise: float = 0.03, random_state: Seed = None) -> Arrays:
-    """Draw the Ket dataset: the bar of a ket |x> is class 0, its angle is class 1.
-
-    The mean of the angle lies between the two, where neither class is. Points are evenly spaced along the strokes
-    `STROKES["ket"]`, each coordinate with its own Laplace(0, noise).
-
-    Citation: arXiv Figure 13; the geometry is ours.
-
-    Parameters
-    ----------
-    n_per_class, noise, random_state
-        See `make_v`.
-
-    Examples
-    --------
-    >>> X, y = make_ket(noise=0, random_state=0)
-    >>> X[y == 0, 0].max().item(), bool(X[y == 1, 0].min() > 0)
-    (-0.8, True)
-    """
-    return _make_strokes("ket", n_per_class, noise, random_state)
-
-
-def make_y(n_per_class: int = 300, *, noise: float = 0.03, random_state: Seed = None) -> Arrays:
-    """Draw the Y dataset: the three strokes of the letter, a class each, that come near each other in the middle.
-
-    Points are evenly spaced along the strokes `STROKES["y"]`, each coordinate with its own Laplace(0, noise).
-
-    Citation: arXiv Figure 13; the geometry is ours.
-
-    Parameters
-    ----------
-    n_per_class, noise, random_state
-        See `make_v`.
-
-    Examples
-    --------
-    >>> X, y = make_y(noise=0, random_state=0)
+    >>> X, y = make_strokes("y", random_state=0)
     >>> X.shape, np.bincount(y).tolist()
     ((900, 2), [300, 300, 300])
     """
-    return _make_strokes("y", n_per_class, noise, random_state)
+    check_choice("letter", letter, STROKES)
+    check_count("n_per_class", n_per_class)
+    parts = []
+    for corners in STROKES[letter]:
+        ends = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
+        position = (np.arange(n_per_class) + 0.5) / n_per_class * ends[-1]
+        parts.append(np.column_stack([np.interp(position, ends, column) for column in corners.T]))
+    return _add_noise(np.vstack(parts), np.repeat(np.arange(len(parts)), n_per_class), noise, random_state)
 
 
 def make_four_gaussians(n_per_class: int = 250, *, random_state: Seed = None) -> Arrays:
     """Draw four Gaussians of the plane, of which class 0 lies between classes 1 and 2.
 
-    Class c is `N(mu_c, diag(s_c)^2)` with `mu_c = FOUR_CENTERS[c]` and `s_c = FOUR_DEVIATIONS[c]`. Every mixed
-    sample of classes 1 and 2 intrudes class 0.
+    Class c is `N(mu_c, diag(s_c)^2)` with `mu_c = FOUR_CENTERS[c]` and `s_c = FOUR_DEVIATIONS[c]`, both ours. Every
+    mixed sample of classes 1 and 2 intrudes class 0 (arXiv Figure 14). The parameters are those of `make_cube_2d`.
 
-    Citation: arXiv Figure 14; centers and covariances are ours.
-
-    Parameters
-    ----------
-    n_per_class, random_state
-        See `make_cube_2d`.
-
-    Examples
-    --------
     >>> X, y = make_four_gaussians(random_state=0)
     >>> X.shape, int(X[y == 3, 1].mean().round())
     ((1000, 2), 4)
@@ -355,20 +205,11 @@ def make_four_gaussians(n_per_class: int = 250, *, random_state: Seed = None) ->
 
 
 def make_circle_3d(n_samples: int = 1000, *, noise: float = 0.02, random_state: Seed = None) -> Arrays:
-    """Draw the Circle 3D dataset: two concentric spheres in space, one inside the other, under Laplace noise.
+    """Draw the Circle 3D dataset: two concentric spheres in space under Laplace noise.
 
-    Class 0 is uniform on the sphere of radius 1, class 1 on that of radius 0.8; each coordinate has its own
-    Laplace(0, noise).
+    Class 0 is uniform on the sphere of radius 1, class 1 on that of radius 0.8. That the "Circle (3D)" of arXiv Table
+    15 means spheres is our reading. The parameters are those of `make_circle`.
 
-    Citation: arXiv Table 15; that "Circle (3D)" means spheres is our reading.
-
-    Parameters
-    ----------
-    n_samples, noise, random_state
-        See `make_circle`.
-
-    Examples
-    --------
     >>> X, y = make_circle_3d(noise=0, random_state=0)
     >>> X.shape, float(np.linalg.norm(X[y == 1], axis=1).mean().round(3))
     ((1000, 3), 0.8)
@@ -396,24 +237,8 @@ def _make_cubes(centers: Floats, n_per_class: int, random_state: Seed) -> Arrays
     return _shuffle(centers[y] + rng.uniform(-1.0, 1.0, (y.size, centers.shape[1])), y, rng)
 
 
-def _make_strokes(name: str, n_per_class: int, noise: float, random_state: Seed) -> Arrays:
-    """Draw points along a stroke of each class, evenly spaced, each in the middle of its interval."""
-    check_count("n_per_class", n_per_class)
-    parts = []
-    for corners in STROKES[name]:
-        ends = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
-        position = (np.arange(n_per_class) + 0.5) / n_per_class * ends[-1]
-        parts.append(np.column_stack([np.interp(position, ends, column) for column in corners.T]))
-    return _add_noise(np.vstack(parts), np.repeat(np.arange(len(parts)), n_per_class), noise, random_state)
-
-
 def _add_noise(X: Floats, y: NDArray[np.intp], noise: float, random_state: Seed) -> Arrays:
-    """Add Laplace noise of scale `noise` to every coordinate, then shuffle the rows.
-
-    >>> X, y = _add_noise(np.zeros((3, 2)), np.array([0, 0, 1]), 0.0, random_state=0)
-    >>> X.tolist(), sorted(y.tolist())
-    ([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [0, 0, 1])
-    """
+    """Add Laplace noise to every coordinate, then shuffle the rows."""
     if not 0 <= noise < np.inf:
         raise ValueError(f"noise={noise!r} is not a Laplace scale; pass a finite number of at least 0, 0 for no noise")
     rng = np.random.default_rng(random_state)
@@ -432,9 +257,7 @@ SYNTHETIC: dict[str, Callable[..., Arrays]] = {
     "cube-2d": make_cube_2d,
     "cube-3d": make_cube_3d,
     "nine-gaussians": make_nine_gaussians,
-    "v": make_v,
-    "ket": make_ket,
-    "y": make_y,
+    **{letter: partial(make_strokes, letter) for letter in STROKES},
     "four-gaussians": make_four_gaussians,
     "circle-3d": make_circle_3d,
 }
