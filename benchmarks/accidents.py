@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.openml import find_home, manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import find_home, manifest_ids, openml_manifest
 from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel_paper.benchmark import default_methods, run_benchmark
 
@@ -33,7 +33,7 @@ def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
     manifest = openml_manifest(home)
     if manifest is None:
         raise SystemExit("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    result, known = find_home(home), default_methods("mlp", "auto")
+    known = default_methods("mlp", "auto")
     return run_benchmark(
         manifest_ids(manifest, 20, min_rows=100, max_rows=2000),
         {name: known[name] for name in METHODS},
@@ -43,7 +43,7 @@ def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
         records=folder / f"{seed}.sqlite",
         settings={"network": "mlp", "epochs": "auto"},
         n_jobs=jobs,
-        load=partial(load_openml, data_home=None if result is None else result.resolve()),
+        load=partial(load_openml, data_home=find_home(home).resolve()),
     ).frame
 
 

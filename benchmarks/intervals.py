@@ -36,7 +36,7 @@ from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabelClassifier, MixupClassifier
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.estimators.classifier import Calibration, Intervals, venn_abers
 

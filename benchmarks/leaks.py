@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
 from genlabel.data.tables import Table, drop_leaks
 from genlabel.data.tables.table import drop_rare_classes
 

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabel, GenLabelSampler, GenMix, LambdaCallback, SoftLabelClassifier
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
 from genlabel.densities.candidates import named_densities
 from genlabel.evaluation.records import load_records
 from genlabel.mixing import Sampler

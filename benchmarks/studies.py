@@ -17,7 +17,7 @@ from sklearn.decomposition import FactorAnalysis
 
 from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, StackedDensity
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
 from genlabel.densities import PerClassDensity, PowerTransformedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.samples import ClassSample

@@ -34,7 +34,7 @@ from sklearn.preprocessing import StandardScaler
 from genlabel import diagnose
 from genlabel._runtime import one_thread
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
 from genlabel.data.tables import make_splits, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.evaluation.diagnosis.diagnose import NEGLIGIBLE_GAIN as SAME

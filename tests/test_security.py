@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from PIL import Image
 
 import genlabel
-from genlabel.data.datasets.image_folders import read_tiny_imagenet
+from genlabel.data.datasets.image_files import read_tiny_imagenet
 from genlabel.data.tables import write_frame
 from genlabel.data.tables.files import read_raw
 from genlabel.persistence.files import ARRAYS, CARD, TREE, Files, read_files, write_files

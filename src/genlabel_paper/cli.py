@@ -166,13 +166,12 @@ def _run(
 
     cells = select_cells(find(names), budget, datasets)
     with open_store(records, PAPER_SCHEMA, restart=restart) as store:
-        from genlabel.data.datasets.openml import find_home
+        from genlabel.data.datasets.catalog import find_home
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
-        home = find_home(data_home)
         run_trials(
             cells,
-            partial(run_trial, data_home=None if home is None else str(home.resolve())),
+            partial(run_trial, data_home=str(find_home(data_home).resolve())),
             store=store,
             fingerprint=fingerprint_cell,
             n_jobs=jobs,

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from genlabel.cli import app
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import find_source
-from genlabel.data.datasets.openml import openml_manifest
+from genlabel.data.datasets.catalog import find_source, openml_manifest
 
 MIRROR = Path(__file__).parents[2] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")

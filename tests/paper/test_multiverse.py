@@ -1,5 +1,6 @@
 """Multiverse: selection rules against brute force, single readings, and docs/multiverse.md against the records."""
 
+import os
 import re
 from itertools import product
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.base import clone
 
-from genlabel.data.datasets.openml import find_home
+from genlabel.data.datasets.catalog import DATA_HOME
 from genlabel.evaluation.records import load_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_agreement, printed_tables
 from genlabel_paper.report.results import Rendering
@@ -25,7 +26,7 @@ from genlabel_paper.runs.trials import fingerprint_cell, run_trial
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
-DATA = find_home(None) or ROOT.parent / "shared" / "data" / "openml_mirror"
+DATA = Path(os.environ.get(DATA_HOME) or ROOT.parent / "shared" / "data" / "openml_mirror")
 needs_data = pytest.mark.skipif(not (DATA / "openml").exists(), reason="needs the OpenML sets")
 needs_records = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 TABLES = {table.id: table for table in printed_tables()}

@@ -140,12 +140,11 @@ def benchmark(
         _check_records(records, restart)
     with one_line_errors(interrupted), ProgressDisplay("loading the datasets", max_lines=100) as display:
         from genlabel.data import datasets
-        from genlabel.data.datasets.openml import find_home
+        from genlabel.data.datasets.catalog import find_home
         from genlabel_paper import benchmark as package
 
         others = {name: package.BaselineClassifier(name, device=device.value) for name in package.BASELINES}
         available = package.default_methods(hidden, epochs or "auto") | others
-        home = find_home(data_home)
         result = package.run_benchmark(
             chosen_ids,
             {name: available[name] for name in chosen},
@@ -157,7 +156,7 @@ def benchmark(
             restart=restart,
             n_jobs=jobs,
             dask=dask,
-            load=partial(datasets.load_openml, data_home=None if home is None else home.resolve()),
+            load=partial(datasets.load_openml, data_home=find_home(data_home).resolve()),
             callback=display,
         )
     if result.frame.empty:
@@ -190,7 +189,7 @@ def _read_ids(ids: list[int], path: Path | None) -> list[int]:
 
 def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_rows: int) -> list[int]:
     """Return the ids of the classification datasets of the manifest within the limits."""
-    from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+    from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
 
     manifest = openml_manifest(data_home)
     if manifest is None:

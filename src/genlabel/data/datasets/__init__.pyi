@@ -1,6 +1,5 @@
-from .catalog import list_tables, load_table
+from .catalog import list_tables, load_openml, load_table
 from .images import ImageDataset, load_images
-from .openml import load_openml
 from .synthetic import SYNTHETIC
 
 __all__ = [

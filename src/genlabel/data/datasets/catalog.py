@@ -1,16 +1,30 @@
-"""Tables by name: those of scikit-learn, the synthetic ones, OpenML datasets, and files."""
+"""Tables by name: those of scikit-learn, the synthetic ones, OpenML datasets, and files.
+
+OpenML datasets come from a cache in scikit-learn's layout or from the network.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
+import shutil
+import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
 
 import pandas as pd
+from pandas.api import types
 
-from genlabel.data.datasets.openml import load_openml, openml_manifest
+from genlabel._atomic_io import atomic_write
+from genlabel._validation import check_count
 from genlabel.data.datasets.synthetic import SYNTHETIC
+from genlabel.data.tables.columns import MAX_CATEGORIES
 from genlabel.data.tables.files import check_columns, join_names, read_columns, table_name
 from genlabel.data.tables.formats import readable_suffixes
 
@@ -23,6 +37,12 @@ OPENML = "openml:"
 """Prefix of the id or the name of an OpenML dataset."""
 PAPER_TABLES = {"A": "Tables 4 and 5", "B": "Table 1", "C": "Table 6", "D": "Table 8", "E": "Table 9"}
 """The tables of the paper that the column "group" of a manifest names by a letter."""
+DATA_HOME = "GENLABEL_DATA_HOME"
+"""Environment variable that names the folder of the cache."""
+CACHE_FOLDER = Path("openml", "openml.org")
+"""Folder within the cache in which scikit-learn stores the files of OpenML."""
+MANIFEST_COLUMNS = ("id", "name", "n", "d", "k", "status", "group", "note")
+"""Columns of manifest.csv; the first five are required."""
 
 
 def load_table(
@@ -51,7 +71,10 @@ def load_table(
     >>> table.X.shape, sorted(set(table.y))
     ((150, 4), ['setosa', 'versicolor', 'virginica'])
     """
+    from sklearn import datasets
+
     from genlabel.data.tables.reading import read_table
+    from genlabel.data.tables.table import Table
 
     name, column = find_source(source, target)
     drop = list(drop)
@@ -60,7 +83,18 @@ def load_table(
     for_files = [option for option, value in reading.items() if value and option != "force_include"]
     if for_files:
         raise ValueError(f"{for_files[0]}={reading[for_files[0]]!r} is for files; leave it out for {name!r}")
-    table = _load_named(name, openml_id(source), random_state)
+    data_id = openml_id(source)
+    if data_id is not None:
+        table = replace(load_openml(data_id), name=name)
+    elif name in EMBEDDED:
+        bunch = getattr(datasets, f"load_{name}")(as_frame=True)
+        y = bunch.target if name == "digits" else bunch.target.map(dict(enumerate(bunch.target_names.tolist())))
+        table = Table(name, bunch.data, y)
+    else:
+        X, labels = SYNTHETIC[name](random_state=random_state)
+        frame = pd.DataFrame(X, columns=[f"x{i + 1}" for i in range(X.shape[1])])
+        notes = [f"{name} was drawn with random_state={random_state}"]
+        table = Table(name, frame, pd.Series(labels, name="class"), notes)
     check_columns("drop", drop, table.X.columns, name)
     check_columns("force_include", reading.get("force_include", ()), table.X.columns, name)
     return replace(table, X=table.X.drop(columns=drop))
@@ -78,14 +112,24 @@ def find_source(source: str | Path, target: str | None = None) -> tuple[str, str
     FileNotFoundError: there is no file 'nowhere.csv'; check the path, the current folder is ...
     """
     path = Path(source)
-    number = openml_id(source)
+    data_id = openml_id(source)
     names = {known.replace("-", "_"): known for known in (*EMBEDDED, *SYNTHETIC)}
-    name = names.get(str(source).replace("-", "_").lower()) if number is None else f"openml-{number}"
+    name = names.get(str(source).replace("-", "_").lower()) if data_id is None else f"openml-{data_id}"
     if name is not None and not path.is_file():
         if target is not None:
             raise ValueError(f"target={target!r} is for files; {name!r} has its own labels, leave it out")
         return name, None
-    _check_file(path)
+    formats = ", ".join(readable_suffixes())
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; name a file in it ({formats})")
+    if not path.is_file():
+        if path.suffix.lower() in (*readable_suffixes(), ".gz") or len(path.parts) > 1:
+            folder = str(Path.cwd())
+            raise FileNotFoundError(f"there is no file {str(path)!r}; check the path, the current folder is {folder!r}")
+        raise ValueError(
+            f"{str(path)!r} is not a known table; choose one of {join_names([*EMBEDDED, *SYNTHETIC])}, or give "
+            f"the path of a file ({formats})"
+        )
     columns = read_columns(path)
     if target is None:
         raise ValueError(
@@ -147,48 +191,165 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
     if manifest is None:
         return built_in
     groups = manifest["group"].astype(str) if "group" in manifest else pd.Series("", index=manifest.index)
-    openml = pd.DataFrame(
-        {
-            "name": OPENML + manifest["id"].astype(str),
-            "title": manifest["name"].astype(str),
-            "rows": manifest["n"],
-            "columns": manifest["d"],
-            "classes": manifest["k"].astype(str),
-            "source": "OpenML, cached",
-            "paper": groups.map(lambda letters: ", ".join(PAPER_TABLES[one] for one in letters if one in PAPER_TABLES)),
-        }
-    )
-    return pd.concat([built_in, openml], ignore_index=True)
+    openml = {
+        "name": OPENML + manifest["id"].astype(str),
+        "title": manifest["name"].astype(str),
+        "rows": manifest["n"],
+        "columns": manifest["d"],
+        "classes": manifest["k"].astype(str),
+        "source": "OpenML, cached",
+        "paper": groups.map(lambda text: ", ".join(PAPER_TABLES[char] for char in text if char in PAPER_TABLES)),
+    }
+    return pd.concat([built_in, pd.DataFrame(openml)], ignore_index=True)
 
 
-def _load_named(name: str, data_id: int | None, random_state: int) -> Table:
-    from sklearn import datasets
+def load_openml(data_id: int, data_home: str | Path | None = None, *, round_target: bool = False) -> Table:
+    """Load the OpenML dataset of an id, with its default target and the column types that it declares.
 
+    Cached files are copied to a temporary folder and read there, because scikit-learn deletes those that it cannot
+    read; files that had to be downloaded are added to the cache if it can be written.
+
+    Parameters
+    ----------
+    data_id : int
+        The number in https://www.openml.org/d/61.
+    data_home : path, optional
+        Folder of the cache: the environment variable GENLABEL_DATA_HOME if not given, else scikit-learn's.
+    round_target : bool
+        Make classes of a quantity: the target of a regression dataset, rounded down to integers.
+
+    Returns
+    -------
+    Table
+        Labels are strings; nominal columns are strings; rows without a label are left out, with a note.
+
+    Examples
+    --------
+    >>> table = load_openml(61)  # doctest: +SKIP
+    >>> table.name, table.X.shape  # doctest: +SKIP
+    ('iris', (150, 4))
+    """
+    from sklearn.datasets import fetch_openml
+
+    data_id, home = check_count("data_id", data_id), find_home(data_home)
+    with TemporaryDirectory(prefix="genlabel-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cache, copy = home / CACHE_FOLDER, Path(folder) / CACHE_FOLDER
+        cached = _copy_cached(data_id, cache, copy)
+        try:  # the target stays with the features, so that it may have missing values
+            bunch = fetch_openml(
+                data_id=data_id, data_home=folder, target_column=None, as_frame=True, parser="liac-arff"
+            )
+        except Exception as error:
+            if cached:
+                first = error.__context__ if isinstance(error.__context__, Exception) else error
+                raise ValueError(_damaged(data_id, cache, first)) from error
+            raise OSError(
+                f"OpenML dataset {data_id} is not cached in {str(home)!r} and could not be downloaded ({error}); go "
+                f"online, or name the folder of a cache with data_home or the environment variable {DATA_HOME}"
+            ) from error
+        features = _read_json(copy / f"api/v1/json/data/features/{data_id}.gz")["data_features"]["feature"]
+        for path in copy.rglob("*.gz"):
+            if not (cache / path.relative_to(copy)).exists():
+                with suppress(OSError):  # a cache that cannot be written
+                    atomic_write(cache / path.relative_to(copy), path.read_bytes())
+    targets = [column["name"] for column in features if column["is_target"] == "true"]
+    return _to_table(bunch.frame, targets, str(bunch.details["name"]), data_id, round_target)
+
+
+def openml_manifest(data_home: str | Path | None = None) -> pd.DataFrame | None:
+    """Return manifest.csv of the cache, with columns id, name, n (rows), d and k; None without that file."""
+    path = find_home(data_home) / "manifest.csv"
+    if not path.is_file():
+        return None
+    frame = pd.read_csv(path)
+    missing = [name for name in MANIFEST_COLUMNS[:5] if name not in frame.columns]
+    if missing:
+        columns = join_names(MANIFEST_COLUMNS)
+        raise ValueError(f"{str(path)!r} has no column {join_names(missing)}; its columns should be {columns}")
+    return frame
+
+
+def manifest_ids(manifest: pd.DataFrame, max_features: int, min_rows: int, max_rows: int) -> list[int]:
+    """Return the ids of the datasets of a manifest that have classes and are within the limits.
+
+    >>> manifest = pd.DataFrame({"id": [1, 2, 3], "n": [150, 150, 9], "d": 4, "k": [3, "regression", 2]})
+    >>> manifest_ids(manifest, max_features=20, min_rows=100, max_rows=2000)
+    [1]
+    """
+    size = manifest["n"].between(min_rows, max_rows) & (manifest["d"] <= max_features)
+    return [int(number) for number in manifest["id"][size & (pd.to_numeric(manifest["k"], errors="coerce") >= 2)]]
+
+
+def find_home(data_home: str | Path | None = None) -> Path:
+    """Return the folder of datasets that the argument or GENLABEL_DATA_HOME names, else scikit-learn's.
+
+    >>> find_home("somewhere").name
+    'somewhere'
+    """
+    home = data_home or os.environ.get(DATA_HOME) or os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data"
+    return Path(home).expanduser()
+
+
+def _copy_cached(data_id: int, source: Path, target: Path) -> bool:
+    """Copy the cached files of a dataset; return whether the cache has all of them."""
+    descriptions = [Path(f"api/v1/json/data/{part}{data_id}.gz") for part in ("", "features/", "qualities/")]
+    copied = [_copy(source / path, target / path) for path in descriptions]
+    if not copied[0]:
+        return False
+    try:
+        url = str(_read_json(source / descriptions[0])["data_set_description"]["url"])
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(_damaged(data_id, source / descriptions[0], error)) from error
+    data = Path(urlparse(url).path.lstrip("/") + ".gz")
+    if ".." in data.parts:
+        raise ValueError(_damaged(data_id, source / descriptions[0], ValueError(f"its url {url!r} leaves the cache")))
+    return _copy(source / data, target / data) and all(copied)
+
+
+def _copy(source: Path, target: Path) -> bool:
+    if not source.is_file():
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    return True
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    with gzip.open(path, "rt", encoding="utf-8") as text:
+        return json.load(text)
+
+
+def _damaged(data_id: int, path: Path, error: Exception) -> str:
+    reason = f"{type(error).__name__}: {error}"
+    return f"OpenML dataset {data_id} is cached in {str(path)!r}, but cannot be read ({reason}); remove its files there"
+
+
+def _to_table(frame: pd.DataFrame, targets: list[str], name: str, data_id: int, round_target: bool) -> Table:
     from genlabel.data.tables.table import Table
 
-    if data_id is not None:
-        return replace(load_openml(data_id), name=name)
-    if name in EMBEDDED:
-        bunch = getattr(datasets, f"load_{name}")(as_frame=True)
-        y = bunch.target if name == "digits" else bunch.target.map(dict(enumerate(bunch.target_names.tolist())))
-        return Table(name, bunch.data, y)
-    X, labels = SYNTHETIC[name](random_state=random_state)
-    frame = pd.DataFrame(X, columns=[f"x{i + 1}" for i in range(X.shape[1])])
-    return Table(name, frame, pd.Series(labels, name="class"), [f"{name} was drawn with random_state={random_state}"])
-
-
-def _check_file(path: Path) -> None:
-    """Raise unless the path is a file: an unknown name, a missing file, a folder."""
-    formats = ", ".join(readable_suffixes())
-    if path.is_file():
-        return
-    if path.is_dir():
-        raise ValueError(f"{str(path)!r} is a folder; name a file in it ({formats})")
-    if path.suffix.lower() in (*readable_suffixes(), ".gz") or len(path.parts) > 1:
-        raise FileNotFoundError(
-            f"there is no file {str(path)!r}; check the path, the current folder is {str(Path.cwd())!r}"
+    title = f"OpenML dataset {name} ({data_id})"
+    if len(targets) != 1 or targets[0] not in frame.columns:
+        raise ValueError(f"{title} has {len(targets)} usable targets, {join_names(targets)}; one is needed")
+    target = targets[0]
+    missing = frame[target].isna()
+    frame = frame[~missing].reset_index(drop=True)
+    notes = [f"rows dropped because {target!r} is missing: {missing.sum()}"] if missing.any() else []
+    if round_target:
+        if not types.is_numeric_dtype(frame[target]):
+            raise ValueError(f"round_target=True is for quantities, but the target {target!r} of {title} is not")
+        frame[target] = (frame[target].astype(float) // 1).astype("int64").astype(str)
+        notes.append(f"{target!r} was rounded down to {frame[target].nunique()} whole numbers")
+    if len(frame.columns) < 2:
+        raise ValueError(f"{title} has no column of features in addition to {target!r}; take another")
+    y, distinct = frame[target], frame[target].nunique()
+    numeric = types.is_numeric_dtype(y)
+    if numeric and distinct > MAX_CATEGORIES:
+        raise ValueError(
+            f"{title} is for regression: its target {target!r} is numeric and has {distinct} distinct values; take a "
+            "dataset with classes"
         )
-    raise ValueError(
-        f"{str(path)!r} is not a known table; choose one of {join_names([*EMBEDDED, *SYNTHETIC])}, or give "
-        f"the path of a file ({formats})"
-    )
+    if distinct < 2:
+        raise ValueError(f"{title} has one class only in {target!r}; take a dataset with two or more")
+    integers = numeric and bool((y.astype(float) % 1 == 0).all())
+    return Table(name, frame.drop(columns=target), (y.astype("int64") if integers else y).astype(str), notes)

@@ -1,10 +1,12 @@
-"""Image files as arrays: IDX (MNIST), the binary version of CIFAR, and .npz."""
+"""Image files and folders as arrays: IDX (MNIST), binary CIFAR, .npz, class folders and TinyImageNet (with pillow)."""
 
 from __future__ import annotations
 
 import gzip
 import os
+import warnings
 import zlib
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -23,6 +25,9 @@ NPZ_KEYS = ("x_train", "y_train", "x_test", "y_test")
 CHANNELS = (1, 3)
 MAX_EXPANSION = 1100
 """Bytes that a compressed byte can expand to; the maximum of deflate is 1032."""
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+GRAY_MODES, COLOR_MODES = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
+LabeledPaths = list[tuple[Path, str]]
 
 
 class ImageArrays(NamedTuple):
@@ -35,12 +40,7 @@ class ImageArrays(NamedTuple):
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes with a given number of dimensions; one that ends in .gz is unpacked.
-
-    >>> read_idx(Path("nowhere"), 3)
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere'
-    """
+    """Read an IDX file of bytes with a given number of dimensions; one that ends in .gz is unpacked."""
     packed, header_size = path.suffix == ".gz", 4 + 4 * dimensions
     max_size = path.stat().st_size * (MAX_EXPANSION if packed else 1)
     try:
@@ -84,7 +84,7 @@ def read_cifar(paths: list[Path], label_bytes: int) -> ImageArrays:
 
     CIFAR-10 has one label byte; CIFAR-100 has two, the coarse and the fine label.
     """
-    row = label_bytes + int(np.prod(CIFAR_SHAPE))
+    row = label_bytes + prod(CIFAR_SHAPE)
     parts = []
     for path in paths:
         if not path.is_file():
@@ -100,7 +100,7 @@ def read_cifar(paths: list[Path], label_bytes: int) -> ImageArrays:
     return ImageArrays(rows[:, label_bytes:].reshape(-1, *CIFAR_SHAPE), rows[:, label_bytes - 1])
 
 
-def read_npz(path: Path) -> tuple[ImageArrays, ImageArrays]:
+def read_npz(path: Path) -> list[ImageArrays]:
     """Read the training and test images of an .npz file with x_train, y_train, x_test, y_test; nothing is unpickled."""
     try:
         with ZipFile(path) as archive:
@@ -118,14 +118,64 @@ def read_npz(path: Path) -> tuple[ImageArrays, ImageArrays]:
     if missing:
         has = f"it has {sorted(names)} and needs {list(NPZ_KEYS)}"
         raise ValueError(f"{str(path)!r} has no {', '.join(missing)}; {has}")
-    train, test = (
-        ImageArrays(
-            _to_images(arrays[f"x_{part}"], f"x_{part} of {str(path)!r}"),
-            _to_labels(arrays[f"y_{part}"], f"y_{part} of {str(path)!r}"),
-        )
-        for part in ("train", "test")
-    )
-    return train, test
+    parts = []
+    for part in ("train", "test"):
+        x = _to_images(arrays[f"x_{part}"], f"x_{part} of {str(path)!r}")
+        y = arrays[f"y_{part}"]
+        labels = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if labels.ndim != 1 or labels.dtype.kind not in "iuU":
+            about = f"y_{part} of {str(path)!r} is {y.dtype} of shape {y.shape}"
+            raise ValueError(f"{about}; labels are whole numbers or text, (N,) or (N, 1)")
+        parts.append(ImageArrays(x, labels))
+    return parts
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """Return the folders within a folder that are not hidden, sorted: the classes."""
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def find_images(folder: Path) -> list[Path]:
+    """Return the image files in a folder and below it, sorted, except hidden ones (._a.png, .ipynb_checkpoints)."""
+    files = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+    return sorted(path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def read_class_folders(folders: Sequence[Path], size: int | None = None) -> list[ImageArrays]:
+    """Read folders of class folders, all with images of one size and number of channels; the labels are the names."""
+    return _read_labeled([_list_class_folders(folder) for folder in folders], size)
+
+
+def read_tiny_imagenet(folder: Path, size: int | None = None) -> list[ImageArrays]:
+    """Read train/<class>/images/* and val/images/*, whose classes are in val/val_annotations.txt."""
+    annotations = folder / "val" / "val_annotations.txt"
+    rows = [line.split("\t") for line in annotations.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not rows or any(len(row) < 2 for row in rows):
+        raise ValueError(f"{str(annotations)!r} must have lines of a file name, a tab and a class")
+    outside = [row[0] for row in rows if Path(row[0]).name != row[0]]
+    if outside:
+        raise ValueError(f"{str(annotations)!r} names {outside[0]!r}, which is no file of 'images'")
+    test = [(folder / "val" / "images" / row[0], row[1]) for row in rows]
+    return _read_labeled([_list_class_folders(folder / "train"), test], size)
+
+
+def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
+    """Read an image, (H, W) if it is grayscale, else (H, W, 3), rotated according to its EXIF orientation."""
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about damaged metadata
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as opened:
+                image = ImageOps.exif_transpose(opened)
+                if image.mode not in GRAY_MODES + COLOR_MODES:
+                    raise ValueError(f"its pixels are {image.mode!r}, not of 8 bits; save it as 8-bit gray or color")
+                flat = image.convert("L" if image.mode in GRAY_MODES else "RGB")
+                return np.asarray(flat if size is None else ImageOps.fit(flat, (size, size)), dtype=np.uint8)
+    except Exception as error:  # a damaged file may fail in any way
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{str(path)!r} could not be read as an image ({reason}); fix or remove it") from error
 
 
 def _read_npy(archive: ZipFile, name: str) -> NDArray[Any]:
@@ -145,10 +195,7 @@ def _read_npy(archive: ZipFile, name: str) -> NDArray[Any]:
 
 
 def _to_images(x: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """Return images (N, C, H, W) of bytes from grayscale or color images with the channels first or last.
-
-    Floats in [0, 1] are rounded to multiples of 1/255.
-    """
+    """Return images (N, C, H, W) of bytes; floats in [0, 1] are rounded to multiples of 1/255."""
     last, first = x.ndim == 4 and x.shape[3] in CHANNELS, x.ndim == 4 and x.shape[1] in CHANNELS
     if x.ndim != 3 and last == first:
         raise ValueError(
@@ -162,9 +209,35 @@ def _to_images(x: NDArray[Any], name: str) -> NDArray[np.uint8]:
     return x[:, None] if x.ndim == 3 else np.ascontiguousarray(np.moveaxis(x, 3, 1) if last else x)
 
 
-def _to_labels(y: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return labels (N,), integers or strings."""
-    labels = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if labels.ndim != 1 or labels.dtype.kind not in "iuU":
-        raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; labels are whole numbers or text, (N,) or (N, 1)")
-    return labels
+def _list_class_folders(folder: Path) -> LabeledPaths:
+    labeled: LabeledPaths = []
+    for class_folder in class_folders(folder):
+        files = find_images(class_folder)
+        if not files:
+            suffixes = ", ".join(IMAGE_SUFFIXES)
+            raise ValueError(f"{str(class_folder)!r} has no images ({suffixes}); each folder there is a class")
+        labeled += [(path, class_folder.name) for path in files]
+    if not labeled:
+        raise ValueError(f"{str(folder)!r} has no folders; put the images of each class into a folder of its name")
+    return labeled
+
+
+def _read_labeled(parts: Sequence[LabeledPaths], size: int | None) -> list[ImageArrays]:
+    """Read the images of all parts, of one size: with one channel if all are grayscale, else with three."""
+    paths = [path for part in parts for path, _ in part]
+    images = [read_image(path, size) for path in paths]
+    for path, image in zip(paths, images, strict=True):
+        if image.shape[:2] != images[0].shape[:2]:
+            (h0, w0), (h, w) = images[0].shape[:2], image.shape[:2]
+            raise ValueError(
+                f"{str(paths[0])!r} is {w0} x {h0} and {str(path)!r} is {w} x {h}; give size=..., on the "
+                f"command line --size, such as {min(h0, w0)}"
+            )
+    if any(image.ndim == 3 for image in images):
+        images = [np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image for image in images]
+        x = np.stack([image.transpose(2, 0, 1) for image in images])
+    else:
+        x = np.stack(images)[:, None]
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    labels = [np.array([name for _, name in part], dtype=str) for part in parts]
+    return [ImageArrays(pixels, y) for pixels, y in zip(np.split(x, ends), labels, strict=True)]

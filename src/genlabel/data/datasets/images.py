@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._validation import check_count
-from genlabel.data.datasets.image_files import IDX_NAMES, ImageArrays, read_cifar, read_idx_folder, read_npz
-from genlabel.data.datasets.image_folders import class_folders, find_images, read_class_folders, read_tiny_imagenet
-from genlabel.data.datasets.openml import DATA_HOME, find_home
+from genlabel.data.datasets.catalog import DATA_HOME, find_home
+from genlabel.data.datasets.image_files import (
+    IDX_NAMES,
+    ImageArrays,
+    class_folders,
+    find_images,
+    read_cifar,
+    read_class_folders,
+    read_idx_folder,
+    read_npz,
+    read_tiny_imagenet,
+)
 from genlabel.data.tables.files import join_names
 
 IMAGE_DATASETS = {
@@ -91,7 +99,13 @@ def load_images(
         check_count("size", size)
     name = str(source).lower().replace("_", "-")
     if name == "digits" and not Path(source).exists():
-        return _load_digits(size)
+        if size is not None:
+            raise ValueError(f"size={size} is for folders of images; the digits are 8 x 8, leave it out")
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()
+        pixels = np.rint(digits.images * (255.0 / 16.0)).astype(np.uint8)[:, None]
+        return _split_test(ImageArrays(pixels, digits.target), "digits", "digits", seed=0)
     if name in IMAGE_DATASETS and not Path(source).exists():
         return _read(_find(name, data_home), name, size, seed)
     path = Path(source).expanduser()
@@ -125,21 +139,11 @@ def hold_out(y: NDArray[Any], count: int, seed: Any = 0) -> tuple[NDArray[np.int
     return np.setdiff1d(np.arange(len(y)), held_out), np.sort(held_out)
 
 
-def _load_digits(size: int | None) -> ImageDataset:
-    from sklearn.datasets import load_digits
-
-    if size is not None:
-        raise ValueError(f"size={size} is for folders of images; the digits are 8 x 8, leave it out")
-    digits = load_digits()
-    pixels = np.rint(digits.images * (255.0 / 16.0)).astype(np.uint8)[:, None]
-    return _split_test(ImageArrays(pixels, digits.target), "digits", "digits", seed=0)
-
-
 def _find(name: str, data_home: str | Path | None) -> Path:
     """Return the path in the data home that holds a named dataset."""
-    home = find_home(data_home) or Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser()
+    home = find_home(data_home)
     for path in (home / candidate for candidate in IMAGE_DATASETS[name]):
-        if path.is_file() or (path.is_dir() and (_layout(path) not in (None, "classes") or _test_folder(path))):
+        if path.is_file() or (path.is_dir() and _layout(path) not in (None, "classes")):
             return path
     files = {"tinyimagenet": "train and val", "cifar10": CIFAR10_FILES[0], "cifar100": "train.bin"}
     pickled = "; the pickled (Python) version is not read, use the binary one" if name.startswith("cifar") else ""
@@ -161,13 +165,9 @@ def _layout(folder: Path) -> str | None:
         return "cifar100"
     if (folder / "val" / "val_annotations.txt").is_file():
         return "tinyimagenet"
+    if (folder / "train").is_dir() and any((folder / name).is_dir() for name in ("test", "val")):
+        return "parts"
     return "classes" if class_folders(folder) else None
-
-
-def _test_folder(folder: Path) -> Path | None:
-    """Return the folder "test" or "val" beside "train", None if the folder has no such parts."""
-    test = folder / "test" if (folder / "test").is_dir() else folder / "val"
-    return test if (folder / "train").is_dir() and test.is_dir() else None
 
 
 def _read(path: Path, name: str, size: int | None, seed: int) -> ImageDataset:
@@ -178,10 +178,9 @@ def _read(path: Path, name: str, size: int | None, seed: int) -> ImageDataset:
         raise ValueError(f"{str(path)!r} holds neither image files of a known kind nor a folder for each class{images}")
     if path.is_file() and path.suffix.lower() != ".npz":
         raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; give an .npz file or a folder")
-    if size is not None and layout not in ("classes", "tinyimagenet"):
+    if size is not None and layout not in ("classes", "parts", "tinyimagenet"):
         raise ValueError(f"size={size} is for folders of images; the images of {str(path)!r} have a size, leave it out")
-    test_folder = _test_folder(path)
-    if layout == "classes" and test_folder is None:
+    if layout == "classes":
         if {folder.name for folder in class_folders(path)} <= {"train", "test", "val"}:
             raise ValueError(
                 f"{str(path)!r} has no train, or no test (or val) folder; it needs both, or give a folder of "
@@ -199,7 +198,7 @@ def _read(path: Path, name: str, size: int | None, seed: int) -> ImageDataset:
     elif layout == "tinyimagenet":
         train, test = read_tiny_imagenet(path, size)
     else:
-        assert test_folder is not None
+        test_folder = path / ("test" if (path / "test").is_dir() else "val")
         train, test = read_class_folders([path / "train", test_folder], size)
     names_file = path / "fine_label_names.txt"
     if layout == "cifar100" and names_file.is_file():
