@@ -19,9 +19,10 @@ import numpy as np
 import pandas as pd
 
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import find_home, manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import find_home, openml_manifest
 from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel_paper.benchmark import default_methods, run_benchmark
+from genlabel_paper.benchmark.command import manifest_ids
 
 METHODS = ("default", "vanilla", "mixup", "stacked density")
 FAR, SAME = 1.1, 0.002

@@ -36,9 +36,10 @@ from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabelClassifier, MixupClassifier
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.estimators.classifier import Calibration, Intervals, venn_abers
+from genlabel_paper.benchmark.command import manifest_ids
 
 Numbers = NDArray[np.float64]
 BINS, FEWEST = 10, 20

@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.data.tables import Table, drop_leaks
 from genlabel.data.tables.table import drop_rare_classes
+from genlabel_paper.benchmark.command import manifest_ids
 
 PLANTED = "planted"
 KINDS = {

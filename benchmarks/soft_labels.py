@@ -25,12 +25,13 @@ from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabel, GenLabelSampler, GenMix, LambdaCallback, SoftLabelClassifier
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.densities.candidates import named_densities
 from genlabel.evaluation.records import load_records
 from genlabel.mixing import Sampler
 from genlabel.mixing.sampler import Synthetic
 from genlabel_paper.benchmark import complete_datasets, dataset_means, mean_ranks, run_benchmark, wilcoxon_holm, wins
+from genlabel_paper.benchmark.command import manifest_ids
 from genlabel_paper.benchmark.schema import BENCHMARK
 
 MODELS: dict[str, Any] = {

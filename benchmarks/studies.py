@@ -17,11 +17,12 @@ from sklearn.decomposition import FactorAnalysis
 
 from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, StackedDensity
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.densities import PerClassDensity, PowerTransformedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.samples import ClassSample
 from genlabel_paper.benchmark import dataset_means, run_benchmark, wilcoxon_holm
+from genlabel_paper.benchmark.command import manifest_ids
 
 FAMILIES: dict[str, Callable[[str], bool]] = {
     "discriminants toward a sphere": lambda name: "shrinkage=" in name,

@@ -31,11 +31,12 @@ from threadpoolctl import threadpool_limits
 from genlabel import GaussianDensity, StackedDensity, Typicality
 from genlabel._arrays import Standardization
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.data.folds import round_robin_folds
 from genlabel.data.tables import make_splits, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.estimators.typicality import TypicalityModel
+from genlabel_paper.benchmark.command import manifest_ids
 
 Points = NDArray[np.float64]
 LEVELS = 10

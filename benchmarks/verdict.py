@@ -34,13 +34,14 @@ from sklearn.preprocessing import StandardScaler
 from genlabel import diagnose
 from genlabel._runtime import one_thread
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
+from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.data.tables import make_splits, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.evaluation.diagnosis.diagnose import NEGLIGIBLE_GAIN as SAME
 from genlabel.evaluation.diagnosis.paired_experiment import train_arms
 from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel.metrics import MIN_PROBABILITY, index_labels
+from genlabel_paper.benchmark.command import manifest_ids
 
 QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}
 YES = {

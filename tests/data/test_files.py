@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from genlabel.data.tables import TableReadSpec, read_frame, read_table
-from genlabel.data.tables.csv_dialect import sniff_csv_dialect
 from genlabel.data.tables.files import read_columns, table_name
+from genlabel.data.tables.formats import sniff_csv_dialect
 
 FRAME = pd.DataFrame({"größe": [0.5, 1.25, -3.0, np.nan], "town": ["Köln", "Ulm", "Bern", "Graz"], "y": list("pqpq")})
 SEPARATORS = {",": "", ";": "semicolons between values", "\t": "tabs between values", "|": "bars between values"}

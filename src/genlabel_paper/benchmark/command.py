@@ -187,9 +187,23 @@ def _read_ids(ids: list[int], path: Path | None) -> list[int]:
     return [*ids, *map(int, words)]
 
 
+def manifest_ids(manifest: pd.DataFrame, max_features: int, min_rows: int, max_rows: int) -> list[int]:
+    """Return the ids of the datasets of a manifest that have classes and are within the limits.
+
+    >>> import pandas as pd
+    >>> manifest = pd.DataFrame({"id": [1, 2, 3], "n": [150, 150, 9], "d": 4, "k": [3, "regression", 2]})
+    >>> manifest_ids(manifest, max_features=20, min_rows=100, max_rows=2000)
+    [1]
+    """
+    import pandas as pd
+
+    size = manifest["n"].between(min_rows, max_rows) & (manifest["d"] <= max_features)
+    return [int(number) for number in manifest["id"][size & (pd.to_numeric(manifest["k"], errors="coerce") >= 2)]]
+
+
 def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_rows: int) -> list[int]:
     """Return the ids of the classification datasets of the manifest within the limits."""
-    from genlabel.data.datasets.catalog import manifest_ids, openml_manifest
+    from genlabel.data.datasets.catalog import openml_manifest
 
     manifest = openml_manifest(data_home)
     if manifest is None:

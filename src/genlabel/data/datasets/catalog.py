@@ -228,6 +228,9 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
     >>> table = load_openml(61)  # doctest: +SKIP
     >>> table.name, table.X.shape  # doctest: +SKIP
     ('iris', (150, 4))
+    >>> load_openml(0)
+    Traceback (most recent call last):
+    ValueError: data_id=0 must be a whole number of at least 1
     """
     from sklearn.datasets import fetch_openml
 
@@ -268,17 +271,6 @@ def openml_manifest(data_home: str | Path | None = None) -> pd.DataFrame | None:
         columns = join_names(MANIFEST_COLUMNS)
         raise ValueError(f"{str(path)!r} has no column {join_names(missing)}; its columns should be {columns}")
     return frame
-
-
-def manifest_ids(manifest: pd.DataFrame, max_features: int, min_rows: int, max_rows: int) -> list[int]:
-    """Return the ids of the datasets of a manifest that have classes and are within the limits.
-
-    >>> manifest = pd.DataFrame({"id": [1, 2, 3], "n": [150, 150, 9], "d": 4, "k": [3, "regression", 2]})
-    >>> manifest_ids(manifest, max_features=20, min_rows=100, max_rows=2000)
-    [1]
-    """
-    size = manifest["n"].between(min_rows, max_rows) & (manifest["d"] <= max_features)
-    return [int(number) for number in manifest["id"][size & (pd.to_numeric(manifest["k"], errors="coerce") >= 2)]]
 
 
 def find_home(data_home: str | Path | None = None) -> Path:

@@ -62,13 +62,7 @@ class ColumnSpec:
 
 @contextmanager
 def clear_unicode_errors() -> Iterator[None]:
-    """Turn the Unicode error of pandas for a lone surrogate, which JSON may hold, into an error that names the string.
-
-    >>> with clear_unicode_errors():
-    ...     pd.Series(["\\ud800"], dtype="string")
-    Traceback (most recent call last):
-    ValueError: X has the string '\\ud800', which is not valid Unicode (character 0); fix or remove it
-    """
+    """Name the string in the error that pandas raises for a lone surrogate, which JSON may hold."""
     try:
         yield
     except UnicodeEncodeError as error:
@@ -81,30 +75,40 @@ def clear_unicode_errors() -> Iterator[None]:
 def plan_columns(
     frame: pd.DataFrame, force_include: Iterable[str] = (), notes: list[str] | None = None
 ) -> list[ColumnSpec]:
-    """Decide which features each column of a frame makes.
+    """Decide which features each column of a frame makes; notes receive a line for each change.
 
     Numbers stay; strings such as "1,234", "$5.00" or "12%" become numbers; dates become the day number, month, weekday
     and hour, as far as these vary; other strings and categories stay strings. Columns without values, with a single
-    value, row numbers, and string columns with mostly distinct values are left out.
+    value, row numbers, and string columns with mostly distinct values are left out; of those in `force_include` only
+    columns without values.
 
-    Parameters
-    ----------
-    frame : DataFrame (n, d)
-    force_include : iterable of str
-        Columns that are used whatever they look like, unless they have no values.
-    notes : list of str, optional
-        Receives a line for each change.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"price": ["$5.00", "$1,234.50"], "day": ["2024-05-31", "2024-06-03"], "odd": ["", ""]})
     >>> [(column.name, column.kind, column.features) for column in plan_columns(frame)]
     [('price', 'amount', ('price',)), ('day', 'date', ('day (day)', 'day (weekday)')), ('odd', 'text', ())]
     """
     notes = [] if notes is None else notes
     forced = set(force_include)
-    with clear_unicode_errors():
-        columns = [_plan_column(frame[name], str(name) in forced, notes, set(frame.columns)) for name in frame.columns]
+    columns = []
+    for name in frame.columns:
+        column = frame[name]
+        with clear_unicode_errors():
+            kind, column_format = _infer_kind(column, notes)
+            distinct = column.dropna().astype(str).nunique()
+        if distinct == 0:
+            reason = "it has no values"
+        elif str(name) in forced:
+            reason = ""
+        elif distinct == 1 and not column.isna().any():
+            reason = "it has a single value"
+        else:
+            reason = _identifier_reason(column, kind, distinct)
+        features = [] if reason else [str(name)]
+        if kind == "date" and not reason:
+            features = [f"{name} ({part})" for part in _date_parts(_to_datetime(column, column_format))]
+            for i in range(len(features)):
+                while features[i] in frame.columns:  # the name of another column
+                    features[i] += "'"
+        columns.append(ColumnSpec(str(name), kind, tuple(features), reason, column_format))
     notes += [f"left out column {column.name!r}: {column.reason}" for column in columns if column.reason]
     return columns
 
@@ -112,16 +116,8 @@ def plan_columns(
 def convert_columns(frame: pd.DataFrame, columns: Sequence[ColumnSpec], notes: list[str] | None = None) -> pd.DataFrame:
     """Return the features (n, d) that the columns of a frame make: numbers and booleans, or strings.
 
-    Parameters
-    ----------
-    frame : DataFrame
-    columns : sequence of ColumnSpec
-        Result of `plan_columns` for this frame or for another one with the same columns.
-    notes : list of str, optional
-        Receives a line for values that become missing values.
+    The plan may have been made for another frame; notes receive a line for values that become missing values.
 
-    Examples
-    --------
     >>> columns = plan_columns(pd.DataFrame({"share": ["12%", "8%"]}))
     >>> convert_columns(pd.DataFrame({"share": ["50%"]}), columns)["share"].tolist()
     [0.5]
@@ -138,24 +134,23 @@ def describe_columns(columns: Sequence[ColumnSpec], X: pd.DataFrame) -> list[str
     >>> describe_columns(plan_columns(X), X)
     ['columns of numbers (1): a', 'columns of text, a feature for each value (1): b (2 values)']
     """
-
-    def describe(column: ColumnSpec) -> str:
-        if column.kind == "text":
-            count = X[column.features[0]].nunique()
+    by_kind: dict[str, list[str]] = {kind: [] for kind in KIND_TITLES}
+    for column in columns:
+        features = [name for name in column.features if name in X]
+        text = column.name
+        if features and column.kind == "text":
+            count = X[features[0]].nunique()
             rest = f", all but the {MAX_CATEGORIES - 1} most frequent in one feature" * (count > MAX_CATEGORIES)
-            return f"{column.name} ({count} values{rest})"
+            text += f" ({count} values{rest})"
         if column.kind == "date":
-            parts = [name.removeprefix(f"{column.name} ").strip("()") for name in column.features if name in X]
-            return f"{column.name} ({', '.join(parts)})"
-        return column.name
-
-    used = [column for column in columns if set(column.features) & set(X.columns)]
-    lines = []
-    for kind, title in KIND_TITLES.items():
-        names = [describe(column) for column in used if column.kind == kind]
-        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-        lines += [f"columns of {title} ({len(names)}): {', '.join(names[:12])}{more}"] if names else []
-    return lines
+            text += f" ({', '.join(name.removeprefix(f'{column.name} ').strip('()') for name in features)})"
+        by_kind[column.kind] += [text] if features else []
+    return [
+        f"columns of {KIND_TITLES[kind]} ({len(names)}): {', '.join(names[:12])}"
+        + f" and {len(names) - 12} more" * (len(names) > 12)
+        for kind, names in by_kind.items()
+        if names
+    ]
 
 
 def why_not_a_feature(column: pd.Series[Any]) -> str:
@@ -176,11 +171,7 @@ def why_not_a_feature(column: pd.Series[Any]) -> str:
 
 
 def kind_of(column: pd.Series[Any]) -> str:
-    """Return "numbers", "text" or "time"; a string column of dates such as 2024-05-31 is "time".
-
-    >>> [kind_of(pd.Series(values)) for values in ([1, None], ["a", "b"], ["2024-05-31", "2024-06-01"])]
-    ['numbers', 'text', 'time']
-    """
+    """Return "numbers", "text" or "time"; a string column of dates such as 2024-05-31 is "time"."""
     kind = types.infer_dtype(column, skipna=True)
     if types.is_numeric_dtype(column) or kind in ("boolean", "decimal", "integer", "floating"):
         return "numbers"
@@ -210,48 +201,23 @@ def _to_float(column: pd.Series[Any]) -> pd.Series[Any]:
 # Planning
 
 
-def _plan_column(column: pd.Series[Any], forced: bool, notes: list[str], taken: set[str]) -> ColumnSpec:
-    name, kind, column_format = str(column.name), _dtype_kind(column), ""
-    if kind == "text" and not types.is_bool_dtype(column):
-        kind, column_format = _infer_string_kind(column, notes)
-    distinct = column.dropna().astype(str).nunique()
-    if distinct == 0:
-        reason = "it has no values"
-    elif forced:
-        reason = ""
-    elif distinct == 1 and not column.isna().any():
-        reason = "it has a single value"
-    else:
-        reason = _identifier_reason(column, kind, distinct)
-    if reason:
-        return ColumnSpec(name, kind, (), reason, column_format)
-    if kind != "date":
-        return ColumnSpec(name, kind, (name,), "", column_format)
-    features = [f"{name} ({part})" for part in _date_parts(_to_datetime(column, column_format))]
-    for i in range(len(features)):
-        while features[i] in taken:  # the name of another column
-            features[i] += "'"
-    return ColumnSpec(name, kind, tuple(features), "", column_format)
-
-
-def _dtype_kind(column: pd.Series[Any]) -> str:
-    kind = types.infer_dtype(column, skipna=True)
-    if types.is_bool_dtype(column) or kind == "boolean":
-        return "boolean"
-    if types.is_numeric_dtype(column) or kind in OBJECT_NUMBERS:
-        return "number"
-    if kind.startswith(("timedelta", "time")):
-        return "duration"
-    return "date" if kind.startswith(("date", "period")) else "text"
-
-
-def _infer_string_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
-    """Return the kind of a string column, "amount", "date" or "text", and its format."""
+def _infer_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
+    """Return the kind of a column, and the format of its strings if they are amounts or dates."""
+    inferred = types.infer_dtype(column, skipna=True)
+    if types.is_bool_dtype(column) or inferred == "boolean":
+        return "boolean", ""
+    if types.is_numeric_dtype(column) or inferred in OBJECT_NUMBERS:
+        return "number", ""
+    if inferred.startswith("time"):
+        return "duration", ""
+    if inferred.startswith(("date", "period")):
+        return "date", ""
     strings = column.dropna().astype(str)
-    if len(strings) and parse_numbers(strings).isna().mean() <= MAX_UNPARSED_SHARE:
-        signed = strings[pd.to_numeric(strings, errors="coerce").isna() & parse_numbers(strings).notna()]
+    numbers = parse_numbers(strings)
+    if len(strings) and numbers.isna().mean() <= MAX_UNPARSED_SHARE:
+        signed = strings[pd.to_numeric(strings, errors="coerce").isna() & numbers.notna()]
         if len(signed):
-            value = parse_numbers(strings)[signed.index[0]]
+            value = numbers[signed.index[0]]
             notes.append(f"texts of {column.name!r} were read as numbers, such as {signed.iloc[0]!r} as {value:.10g}")
         return "amount", infer_decimal_mark(strings)
     date_format = infer_date_format(column)
@@ -275,6 +241,7 @@ def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
 
 def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) -> pd.DataFrame:
     """Return the features of a column; values that cannot be parsed are missing, and noted."""
+    typed = types.is_numeric_dtype(column)
     if spec.kind == "date":
         dates = _to_datetime(column, spec.format)
         _note_unparsed(column, dates, "dates", notes)
@@ -283,16 +250,16 @@ def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) 
     if spec.kind in ("number", "amount", "duration"):
         numbers = _parse_column(column, spec.kind, spec.format)
         _note_unparsed(column, numbers, "numbers", notes)
-        column = column if types.is_numeric_dtype(column) else numbers
+        column = column if typed else numbers
         infinite = np.isinf(_to_float(column).to_numpy())
         if infinite.any():
             notes.append(f"infinite values of {column.name!r} that count as missing: {infinite.sum()}")
             column = column.mask(infinite)
-    if spec.kind == "boolean" and not types.is_bool_dtype(column) and not types.is_numeric_dtype(column):
+    elif spec.kind == "boolean" and not types.is_bool_dtype(column) and not typed:
         truths = column.map(lambda value: TRUTH_VALUES.get(str(value).strip().lower(), np.nan)).astype("float64")
         _note_unparsed(column, truths, "truth values", notes)
         column = truths
-    if spec.kind == "text" and types.infer_dtype(column, skipna=True) == "string":
+    elif spec.kind == "text" and types.infer_dtype(column, skipna=True) == "string":
         column = column.str.strip()
     return column.to_frame(spec.features[0])
 

@@ -45,8 +45,8 @@ def read_frame(
     ([0.5, 1.5], ['NA', 'B'], ['the file was read with semicolons between values, decimal commas'])
     """
     path = Path(path)
-    with _clear_errors(path):
-        frame = format_of(path).read(path, target, [] if notes is None else notes, set(string_columns))
+    with _clear_errors(path) as table_format:
+        frame = table_format.read(path, target, [] if notes is None else notes, set(string_columns))
     frame.columns = frame.columns.astype(str)
     if frame.empty:
         raise ValueError(f"{str(path)!r} has no rows; it needs a line of column names and the rows below it")
@@ -57,35 +57,15 @@ def read_frame(
 
 
 def read_columns(path: str | Path) -> list[str]:
-    r"""Read the column names of a file; of a text or Parquet file without its rows.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "t.csv")
-    ...     _ = path.write_text("size;color\n0,5;red\n")
-    ...     read_columns(path)
-    ['size', 'color']
-    """
-    path = Path(path)
-    table_format = format_of(path)
-    with _clear_errors(path):
-        return table_format.read_columns(path)
+    """Read the column names of a file; of a text or Parquet file without its rows."""
+    with _clear_errors(Path(path)) as table_format:
+        return table_format.read_columns(Path(path))
 
 
 def read_raw(path: str | Path) -> pd.DataFrame:
-    r"""Read a file whose values are to be copied: every cell of a text file as it is written, an empty one as "".
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "t.csv")
-    ...     _ = path.write_text("code,price\n007,1.50\n008,\n")
-    ...     read_raw(path).to_numpy().tolist()
-    [['007', '1.50'], ['008', '']]
-    """
-    path = Path(path)
-    table_format = format_of(path)
-    with _clear_errors(path):
-        frame = table_format.read_raw(path)
+    """Read a file whose values are to be copied: every cell of a text file as it is written, an empty one as ""."""
+    with _clear_errors(Path(path)) as table_format:
+        frame = table_format.read_raw(Path(path))
     return read_frame(path) if frame is None else frame
 
 
@@ -110,8 +90,6 @@ def write_frame(frame: pd.DataFrame, path: Path | IO[str]) -> None:
 def check_output_suffix(option: str, path: Path) -> str:
     """Return the ending of an output file; raise if it cannot be written.
 
-    >>> check_output_suffix("output", Path("a/out.CSV"))
-    '.csv'
     >>> check_output_suffix("output", Path("out.xlsx"))
     Traceback (most recent call last):
     ValueError: output='out.xlsx' ends in '.xlsx'; use one of .csv, .tsv, .csv.gz, .parquet, .feather, .jsonl
@@ -130,11 +108,7 @@ def check_output_suffix(option: str, path: Path) -> str:
 
 
 def table_name(path: Path) -> str:
-    """Return the name of a file without its endings, that of gzip and the one before it.
-
-    >>> table_name(Path("a/my.table.csv.gz"))
-    'my.table'
-    """
+    """Return the name of a file without its ending, such as .csv or .csv.gz."""
     return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
@@ -157,11 +131,7 @@ def check_columns(option: str, names: Iterable[str], columns: Iterable[str], sou
 
 
 def closest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to a misspelled one, if one is similar enough.
-
-    >>> closest_name("Agee", ["age", "town"])
-    'age'
-    """
+    """Return the known name that is most similar to a misspelled one, if one is similar enough."""
     lower = {column.strip().lower(): column for column in reversed(list(known))}
     matches = get_close_matches(name.strip().lower(), lower, 1, 0.6)
     return lower[matches[0]] if matches else None
@@ -179,14 +149,14 @@ def join_names(names: Iterable[object], max_names: int = 30) -> str:
 
 
 def _format_to_write(suffix: str) -> TableFormat:
-    return next(one for one in formats() if suffix in one.writable)
+    return next(table_format for table_format in formats() if suffix in table_format.writable)
 
 
 @contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
-    """Turn any error of a reader into a ValueError that names the file."""
+def _clear_errors(path: Path) -> Iterator[TableFormat]:
+    """Give the format of a file; turn any error of its reader into a ValueError that names the file."""
     try:
-        yield
+        yield format_of(path)
     except ImportError as error:
         package, extra = format_of(path).requires or (str(error.name), "all")
         raise ValueError(f'{str(path)!r} needs {package}; install it with pip install "genlabel[{extra}]"') from error

@@ -6,22 +6,23 @@ has an entry point of the group `genlabel.data.tables.formats`.
 
 from __future__ import annotations
 
+import codecs
+import csv
 import gzip
 import json
 import re
 import warnings
-from functools import partial
+from functools import partial, reduce
 from importlib import import_module
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from genlabel.data.tables.csv_dialect import CsvDialect, sniff_csv_dialect
 from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
 from genlabel.registry import Registry
 
@@ -37,6 +38,10 @@ MAX_EMPTY_CELLS, MAX_EMPTY_RATIO = 10_000_000, 100
 CELL_REFERENCE = re.compile(rb'\sr="([A-Z]{0,3})(\d{1,7})"')
 MAX_REFERENCE_BYTES = 64
 """Bytes of a cell reference that may be split between two chunks."""
+NESTED_TYPES = (dict, list, tuple, np.ndarray)
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", r"\s+": "spaces"}
+MAX_SNIFFED_LINES = 60
+BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 class TableFormat:
@@ -44,7 +49,6 @@ class TableFormat:
 
     A subclass sets `suffixes` and implements `read`; it implements `write` if it sets `writable`.
 
-    >>> from genlabel.data.tables import FORMATS
     >>> isinstance(FORMATS.create("parquet"), TableFormat)
     True
     """
@@ -92,12 +96,8 @@ def formats() -> tuple[TableFormat, ...]:
 
 
 def readable_suffixes() -> tuple[str, ...]:
-    """Return the file endings that can be read; .gz may follow those of text.
-
-    >>> readable_suffixes()[:3]
-    ('.csv', '.tsv', '.txt')
-    """
-    return tuple(suffix for one in formats() for suffix in one.suffixes)
+    """Return the file endings that can be read; .gz may follow those of text."""
+    return tuple(suffix for table_format in formats() for suffix in table_format.suffixes)
 
 
 def writable_suffixes() -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def writable_suffixes() -> tuple[str, ...]:
     >>> writable_suffixes()
     ('.csv', '.tsv', '.csv.gz', '.parquet', '.feather', '.jsonl')
     """
-    return tuple(suffix for one in formats() for suffix in one.writable)
+    return tuple(suffix for table_format in formats() for suffix in table_format.writable)
 
 
 def format_of(path: Path) -> TableFormat:
@@ -116,24 +116,16 @@ def format_of(path: Path) -> TableFormat:
     ('Text', 'Feather')
     """
     inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
-    by_suffix = [one for one in formats() if inner.suffix.lower() in one.suffixes]
-    if by_suffix:
-        return by_suffix[0]
+    for table_format in formats():
+        if inner.suffix.lower() in table_format.suffixes:
+            return table_format
     with path.open("rb") as file:
         start = file.read(8).lstrip()
-    by_signature = [one for one in formats() if one.signatures and start.startswith(one.signatures)]
-    return by_signature[0] if by_signature else formats()[0]
+    return next((known for known in formats() if start.startswith(known.signatures)), formats()[0])
 
 
 def read_bytes(path: Path, max_bytes: int = -1) -> bytes:
-    """Return the content of a file, unpacked if it is a gzip file.
-
-    Parameters
-    ----------
-    path : Path
-    max_bytes : int
-        Read only the whole lines among the first `max_bytes` bytes; -1 reads everything.
-    """
+    """Return the content of a file, unpacked if it is a gzip file: all, or the whole lines in the first `max_bytes`."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     if packed and max_bytes < 0:
@@ -149,6 +141,66 @@ def read_bytes(path: Path, max_bytes: int = -1) -> bytes:
     return start[: start.rfind(b"\n") + 1] if len(start) == max_bytes else start
 
 
+class CsvDialect(NamedTuple):
+    """Encoding, separator and decimal mark of a text table; see `sniff_csv_dialect`."""
+
+    encoding: str
+    separator: str
+    """A character, or the regular expression for spaces."""
+    decimal: str = "."
+
+    @property
+    def notes(self) -> list[str]:
+        """At most one line that says what is unusual."""
+        unusual = []
+        if self.separator != ",":
+            unusual.append(f"{SEPARATORS[self.separator]} between values")
+        if self.decimal != ".":
+            unusual.append("decimal commas")
+        if not self.encoding.startswith("utf-8"):
+            unusual.append(f"encoding {self.encoding}")
+        return [f"the file was read with {', '.join(unusual)}"] if unusual else []
+
+
+def sniff_csv_dialect(content: bytes) -> CsvDialect:
+    r"""Infer the dialect of a text table from its first lines.
+
+    The encoding is UTF-8 if that decodes, else cp1252 (Windows), else latin-1. The separator is the one that splits the
+    most lines into as many values as the first line. The decimal mark is a comma if numbers have it (0,5) and no commas
+    separate values; before three digits it separates thousands, unless semicolons separate values.
+    `csv.Sniffer` is not used: it guesses letters as separators, raises on one column, and knows no decimal comma.
+
+    >>> sniff_csv_dialect(b"size;color\n0,5;red\n1,5;blue\n")
+    CsvDialect(encoding='utf-8', separator=';', decimal=',')
+    """
+    marked = [encoding for mark, encoding in BYTE_ORDER_MARKS.items() if content.startswith(mark)]
+    for encoding in marked or ("utf-8", "cp1252", "latin-1"):
+        try:
+            text = content.decode(encoding)
+            break
+        except UnicodeDecodeError:
+            if marked:
+                raise
+    lines = [line for line in text.splitlines()[:MAX_SNIFFED_LINES] if line.strip()]
+    separator, best = ",", (0.0, 1)
+    for candidate in SEPARATORS:
+        counts = [len(fields) for fields in _split_lines(lines, candidate)]
+        if counts and counts[0] > 1:
+            score = (sum(count == counts[0] for count in counts) / len(counts), counts[0])
+            separator, best = (candidate, score) if score > best else (separator, best)
+    fields = [] if separator == "," else [field.strip() for row in _split_lines(lines[1:], separator) for field in row]
+    commas = [field for field in fields if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", field)]
+    points = any(re.fullmatch(r"[-+]?\d*\.\d+", field) for field in fields)
+    thousands = separator != ";" and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", field) for field in commas)
+    return CsvDialect(encoding, separator, "," if commas and not points and not thousands else ".")
+
+
+def _split_lines(lines: list[str], separator: str) -> list[list[str]]:
+    if separator == r"\s+":
+        return [line.split() for line in lines]
+    return [fields for fields in csv.reader(lines, delimiter=separator) if fields]
+
+
 @FORMATS.register("text")
 class Text(TableFormat):
     """Text with commas, semicolons, tabs, bars or spaces between the values, of any usual encoding."""
@@ -159,7 +211,7 @@ class Text(TableFormat):
     def read(self, path: Path, target: str | None, notes: list[str], string_columns: set[str]) -> pd.DataFrame:
         """Read a file."""
         text, dialect = self._read_text(path)
-        names, unique_names = self._header(text, dialect), self._read_start(text, dialect).columns
+        names, unique_names = self._read_header(text, dialect)
         na_values = {
             unique: list(MACHINE_NA if name == target else MACHINE_NA + NA_WORDS)
             for unique, name in zip(unique_names, names, strict=True)
@@ -183,7 +235,7 @@ class Text(TableFormat):
 
     def read_columns(self, path: Path) -> list[str]:
         """Read the column names from the start of the file."""
-        return self._header(*self._read_text(path, MAX_HEADER_BYTES))
+        return self._read_header(*self._read_text(path, MAX_HEADER_BYTES))[0]
 
     def read_raw(self, path: Path) -> pd.DataFrame:
         """Read every cell as a string."""
@@ -191,7 +243,7 @@ class Text(TableFormat):
         frame = pd.read_csv(
             StringIO(text), sep=dialect.separator, dtype=str, index_col=False, na_filter=False, skipinitialspace=True
         )
-        return frame.set_axis(self._header(text, dialect), axis=1)
+        return frame.set_axis(self._read_header(text, dialect)[0], axis=1)
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
         """Write a frame to a path or stream."""
@@ -207,15 +259,13 @@ class Text(TableFormat):
         dialect = sniff_csv_dialect(content)
         return content.decode(dialect.encoding), dialect
 
-    def _header(self, text: str, dialect: CsvDialect) -> list[str]:
-        """Return the column names without surrounding spaces; as a header, pandas would rename duplicates."""
-        unique_names = self._read_start(text, dialect).columns
-        first = self._read_start(text, dialect, header=None, nrows=1, dtype=str, keep_default_na=False)
-        return [str(name).strip() or str(unique) for name, unique in zip(first.iloc[0], unique_names, strict=True)]
-
-    def _read_start(self, text: str, dialect: CsvDialect, **options: Any) -> pd.DataFrame:
-        options = {"nrows": 0, "index_col": False, "skipinitialspace": True, **options}
-        return pd.DataFrame(pd.read_csv(StringIO(text), sep=dialect.separator, **options))
+    def _read_header(self, text: str, dialect: CsvDialect) -> tuple[list[str], list[str]]:
+        """Return the column names without surrounding spaces, and the unique names that pandas makes of them."""
+        options: dict[str, Any] = {"sep": dialect.separator, "index_col": False, "skipinitialspace": True}
+        unique_names = [str(name) for name in pd.DataFrame(pd.read_csv(StringIO(text), nrows=0, **options))]
+        options |= {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+        first = pd.DataFrame(pd.read_csv(StringIO(text), **options)).iloc[0]
+        return [str(name).strip() or unique for name, unique in zip(first, unique_names, strict=True)], unique_names
 
 
 @FORMATS.register("parquet")
@@ -321,18 +371,12 @@ class Json(TableFormat):
 
 
 def _nested_to_json(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with the lists and objects in its cells as JSON strings.
-
-    >>> _nested_to_json(pd.DataFrame({"a": [[1, 2], ["b"]], "b": [1, 2]}))["a"].tolist()
-    ['[1, 2]', '["b"]']
-    """
+    """Return the frame with the lists and objects in its cells as JSON strings."""
     dumps = partial(json.dumps, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     for name in frame.columns if frame.columns.is_unique else ():
         column = frame[name]
-        if (
-            types.is_object_dtype(column)
-            and column.map(lambda v: isinstance(v, dict | list | tuple | np.ndarray)).any()
-        ):
+        nested = types.is_object_dtype(column) and column.map(lambda value: isinstance(value, NESTED_TYPES)).any()
+        if nested:
             frame[name] = column.map(dumps, na_action="ignore")
     return frame
 
@@ -341,31 +385,26 @@ def check_excel_size(path: Path) -> None:
     """Raise if a small Excel file would make a huge table.
 
     A cell far from all others makes a table of everything between them: one in the last row and column of a sheet
-    makes 17 billion cells.
+    makes 17 billion cells. A fair share of the cells up to the last row and column must have values.
     """
     with ZipFile(path) as book:
         if sum(part.file_size for part in book.infolist()) > MAX_UNPACKED_BYTES:
             raise ValueError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes; save the table as CSV")
         for name in book.namelist():
-            if name.startswith("xl/worksheets/") and name.endswith(".xml"):
-                with book.open(name) as sheet:
-                    _check_extent(sheet)
-
-
-def _check_extent(sheet: IO[bytes]) -> None:
-    """Raise unless a fair share of the cells up to the last row and column of a sheet has values."""
-    n_values, rows, columns, rest = 0, 0, 0, b""
-    while chunk := sheet.read(CHUNK_SIZE):
-        cells = CELL_REFERENCE.findall(rest + chunk)
-        n_values += len(cells)
-        rows = max(rows, max((int(row) for _, row in cells), default=0))
-        for letters in {letters for letters, _ in cells}:
-            column = 0  # 1 for A, 27 for AA
-            for letter in letters:
-                column = 26 * column + letter - 64
-            columns = max(columns, column)
-        rest = chunk[-MAX_REFERENCE_BYTES:]
-    if rows * columns > max(MAX_EMPTY_CELLS, MAX_EMPTY_RATIO * n_values):
-        raise ValueError(
-            f"it has {rows} rows and {columns} columns, nearly all of them empty; delete the cells far from the table"
-        )
+            if not (name.startswith("xl/worksheets/") and name.endswith(".xml")):
+                continue
+            n_values, rows, columns, rest = 0, 0, 0, b""
+            with book.open(name) as sheet:
+                while chunk := sheet.read(CHUNK_SIZE):
+                    cells = CELL_REFERENCE.findall(rest + chunk)
+                    n_values += len(cells)
+                    rows = max([rows, *(int(row) for _, row in cells)])
+                    names = {letters for letters, _ in cells}  # A is column 1, AA column 27
+                    numbers = [reduce(lambda n, letter: 26 * n + letter - 64, letters, 0) for letters in names]
+                    columns = max([columns, *numbers])
+                    rest = chunk[-MAX_REFERENCE_BYTES:]
+            if rows * columns > max(MAX_EMPTY_CELLS, MAX_EMPTY_RATIO * n_values):
+                raise ValueError(
+                    f"it has {rows} rows and {columns} columns, nearly all of them empty; delete the cells far from "
+                    "the table"
+                )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
 
@@ -40,9 +39,7 @@ ROW_ID_NAME = re.compile(
 GROUP_ID_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid)$|[a-z](Id|ID)$")
 
 
-@final
-@dataclass(frozen=True)
-class Leak:
+class Leak(NamedTuple):
     """Column that reveals too much; `find_leaks` returns a list of them."""
 
     column: str
@@ -84,8 +81,7 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
         elif not any(remains):
             notes.append(f"kept column {leak.column!r}, as no other would be left: {leak.reason}")
         else:
-            hint = f"--force-include {leak.column!r} uses it"
-            notes.append(f"left out column {leak.column!r}: {leak.reason} ({hint})")
+            notes.append(f"left out column {leak.column!r}: {leak.reason} (--force-include {leak.column!r} uses it)")
     X = table.X.loc[:, remains] if any(remains) else table.X
     return group_duplicates(replace(table, X=X, notes=[*table.notes, *notes, *_note_runs(table)]))
 
@@ -97,16 +93,13 @@ def find_leaks(table: Table) -> list[Leak]:
     "key", ...). A column alone reveals the class if a decision tree on it has a mean recall over the classes of at
     least 99.5 % in three folds.
 
-    Examples
-    --------
     >>> X = pd.DataFrame({"u": [0.1, 0.7, 0.4, 0.9, 0.2] * 8, "code": ["x", "y"] * 20})
     >>> [(leak.column, leak.reason) for leak in find_leaks(Table("t", X, pd.Series(["no", "yes"] * 20)))]
     [('code', 'it alone gives the class of 100.0 % of the rows')]
     """
     table = replace(table, X=table.X.rename(columns=str))
-    candidates = [_id_leak(table, name) or _order_leak(table, name) for name in table.X.columns]
     dense = [name for name in table.X.columns if _is_dense(table.X[name])]
-    candidates += [Leak(name, ROW_ID + _time_hint(table, name)) for name in dense if len(dense) < MIN_RANK_COLUMNS]
+    candidates = [_row_leak(table, name, dense) for name in table.X.columns]
     leaks = {leak.column: leak for leak in candidates if leak is not None}
     counts = table.y.map(table.y.value_counts()).to_numpy()
     sample = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(counts >= 3))[:MAX_SAMPLE_ROWS])
@@ -140,7 +133,15 @@ def group_duplicates(table: Table) -> Table:
     if differ > max(0.1 * n_duplicates, 5):
         note += f"; {differ} of them have another class, so that they are no copies, and are split like any other"
         return replace(table, notes=[*table.notes, note])
-    by_chance = len(hashes) - _hash_rows(_shuffle_within_classes(table)).nunique()
+    rng = np.random.default_rng(0)
+    members = [np.flatnonzero(mask) for mask in pd.get_dummies(table.y).to_numpy(dtype=bool).T]
+    shuffled = {}  # each column by itself, within the classes
+    for i, name in enumerate(table.X.columns):
+        order = np.arange(len(table.X))
+        for rows in members:
+            order[rows] = rng.permutation(rows)
+        shuffled[i] = table.X[name].iloc[order].reset_index(drop=True)
+    by_chance = len(hashes) - _hash_rows(pd.DataFrame(shuffled)).nunique()
     if 2 * by_chance >= n_duplicates:
         note += f"; so few values give {by_chance} by chance, so that they are split like any other"
         return replace(table, notes=[*table.notes, note])
@@ -149,37 +150,34 @@ def group_duplicates(table: Table) -> Table:
     return replace(table, groups=groups, notes=[*table.notes, note])
 
 
-def _file_column(table: Table, feature: str) -> str:
-    """Return the column of the file that makes a feature."""
-    return next((column.name for column in table.columns if feature in column.features), feature)
-
-
-def _time_hint(table: Table, feature: str) -> str:
-    """Return the hint that a feature of a date can split by time."""
-    column = _file_column(table, feature)
-    return f"; --time {column!r} splits by it" if column != feature else ""
-
-
-def _id_leak(table: Table, name: str) -> Leak | None:
-    """Return the leak of a column of row ids, or of ids of groups of rows."""
+def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
+    """Return the leak of a column that numbers the rows, names groups of them, or follows their order."""
     column = table.X[name]
-    known = column.dropna()
-    distinct, n = known.nunique(), len(column)
+    source = next((spec.name for spec in table.columns if name in spec.features), name)  # the column of the file
+    hint = f"; --time {source!r} splits by it" if source != name else ""
+    distinct, n = column.nunique(), len(column)
+    if name in dense and len(dense) < MIN_RANK_COLUMNS:
+        return Leak(name, ROW_ID + hint)
     if n < MIN_ROWS:
         return None
     if GROUP_ID_NAME.search(name) and MAX_CATEGORIES < distinct < MIN_DISTINCT_SHARE * n:
         return Leak(name, f"it names {distinct} groups of rows; --groups {name!r} keeps each on one side")
-    if kind_of(column) != "numbers" or distinct < MIN_DISTINCT_SHARE * n:
+    if kind_of(column) != "numbers":
         return None
-    values = as_floats(known.to_frame()).to_numpy()[:, 0]
-    integers = bool((values % 1 == 0).all())
+    values = as_floats(column.dropna().to_frame()).to_numpy()[:, 0]
     steps = np.diff(values)
-    even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0)
-    if even and not integers:
-        return Leak(name, "it rises evenly from row to row" + _time_hint(table, name))
-    if even or (integers and (_is_monotonic(values) or ROW_ID_NAME.search(name))):
-        return Leak(name, ROW_ID + _time_hint(table, name))
-    return None
+    monotonic = bool((steps > 0).all() or (steps < 0).all())
+    if distinct >= MIN_DISTINCT_SHARE * n:
+        integers = bool((values % 1 == 0).all())
+        even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0)
+        if even and not integers:
+            return Leak(name, "it rises evenly from row to row" + hint)
+        if even or (integers and (monotonic or ROW_ID_NAME.search(name))):
+            return Leak(name, ROW_ID + hint)
+    if not monotonic or column.isna().any():
+        return None
+    reason = f"the rows are in its order; if that is time, --time {source!r} splits by it, --drop {source!r} drops it"
+    return Leak(name, reason, dropped=False)  # it may be a quantity
 
 
 def _is_dense(column: pd.Series[Any]) -> bool:
@@ -191,23 +189,6 @@ def _is_dense(column: pd.Series[Any]) -> bool:
     return bool((values % 1 == 0).all() and values.max() - values.min() + 1 <= MAX_ID_DENSITY * distinct)
 
 
-def _order_leak(table: Table, name: str) -> Leak | None:
-    """Return the leak of a sorted column; it may be a quantity, so that it is noted and not dropped."""
-    column = table.X[name]
-    if len(column) < MIN_ROWS or kind_of(column) != "numbers" or column.isna().any():
-        return None
-    if not _is_monotonic(as_floats(column.to_frame()).to_numpy()[:, 0]):
-        return None
-    source = _file_column(table, name)
-    reason = f"the rows are in its order; if that is time, --time {source!r} splits by it, --drop {source!r} drops it"
-    return Leak(name, reason, dropped=False)
-
-
-def _is_monotonic(values: NDArray[np.float64]) -> bool:
-    steps = np.diff(values)
-    return bool((steps > 0).all() or (steps < 0).all())
-
-
 def _recall_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     """Return the mean recall of a tree on one column, in three folds; 0 where there are too few rows to tell."""
     classes, index = np.unique(y.to_numpy(dtype=str), return_inverse=True)
@@ -216,7 +197,11 @@ def _recall_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     if len(index) < MIN_ROWS or len(classes) < 2 or counts.min() < min_rows:
         return 0.0
     if kind_of(column) == "numbers":
-        values = _scale_to_unit(as_floats(column.to_frame()).to_numpy())
+        values = as_floats(column.to_frame()).to_numpy()
+        # a tree rounds to 32 bits, and takes values that differ by less than 1e-7 as equal
+        values = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
+        values = values - np.nanmin(values, initial=1.0)
+        values = values / (np.nanmax(values, initial=0.0) or 1.0)
     else:
         codes, known = pd.factorize(as_strings(column.to_frame()).iloc[:, 0])
         values = np.random.default_rng(0).permutation(len(known))[codes].astype(float)[:, None]  # not in order of rows
@@ -225,30 +210,10 @@ def _recall_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     return float(np.mean([hit[index == c].mean() for c in range(len(classes))]))
 
 
-def _scale_to_unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale to [0, 1]: a tree rounds to 32 bits, and takes values that differ by less than 1e-7 as equal."""
-    scaled = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
-    shifted = scaled - np.nanmin(scaled, initial=1.0)
-    return np.asarray(shifted / (np.nanmax(shifted, initial=0.0) or 1.0))
-
-
 def _hash_rows(X: pd.DataFrame) -> pd.Series[Any]:
     columns = [X.iloc[:, [i]] for i in range(X.shape[1])]
     plain = [as_floats(part) if kind_of(part.iloc[:, 0]) == "numbers" else as_strings(part) for part in columns]
     return pd.util.hash_pandas_object(pd.DataFrame({i: part.iloc[:, 0] for i, part in enumerate(plain)}), index=False)
-
-
-def _shuffle_within_classes(table: Table) -> pd.DataFrame:
-    """Return the features, each column shuffled within the classes by itself."""
-    rng = np.random.default_rng(0)
-    members = [np.flatnonzero(mask) for mask in pd.get_dummies(table.y).to_numpy(dtype=bool).T]
-    columns = {}
-    for i, name in enumerate(table.X.columns):
-        order = np.arange(len(table.X))
-        for rows in members:
-            order[rows] = rng.permutation(rows)
-        columns[i] = table.X[name].iloc[order].reset_index(drop=True)
-    return pd.DataFrame(columns)
 
 
 def _note_runs(table: Table) -> list[str]:

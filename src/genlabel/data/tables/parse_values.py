@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -40,16 +39,9 @@ def parse_numbers(strings: pd.Series[Any], decimal: str = "") -> pd.Series[Any]:
     """Return strings as numbers, without thousands separators, currencies and percent signs; NaN where that fails.
 
     A percentage is divided by 100. A comma before three digits is a thousands separator, unless another value of the
-    column has it before a fraction. An amount in parentheses is negative, as in accounting.
+    column has it before a fraction. An amount in parentheses is negative, as in accounting. The decimal mark is "," or
+    "."; if it is not given, `infer_decimal_mark` decides.
 
-    Parameters
-    ----------
-    strings : Series of str (n,)
-    decimal : str
-        Decimal mark, "," or ".", where that is known; else `infer_decimal_mark` decides.
-
-    Examples
-    --------
     >>> parse_numbers(pd.Series(["1,234", "$5.00", "12%", "(3.5)", "none"])).tolist()
     [1234.0, 5.0, 0.12, -3.5, nan]
     >>> parse_numbers(pd.Series(["1,234"]), decimal=",").tolist()
@@ -83,61 +75,39 @@ def infer_date_format(strings: pd.Series[Any]) -> str:
 
     The month comes first where the day and the month could be either; the format then ends in "?".
 
-    Parameters
-    ----------
-    strings : Series of str (n,)
-        Missing values are NaN.
-
-    Examples
-    --------
     >>> infer_date_format(pd.Series(["05/31/2024", "06/01/2024"])), infer_date_format(pd.Series(["red", "blue"]))
     ('%m/%d/%Y', '')
     """
     values = strings.dropna().astype(str).str.strip()
-    sample = values.iloc[:SAMPLE_SIZE]
+    sample, min_share = values.iloc[:SAMPLE_SIZE], 1 - MAX_UNPARSED_SHARE
     if not len(values):
         return ""
-    if sample.str.fullmatch(ISO).mean() >= 1 - MAX_UNPARSED_SHARE:
+    if sample.str.fullmatch(ISO).mean() >= min_share:
         return "ISO8601"
-    matching = (
-        days for pattern, days in DAY_FORMATS.items() if sample.str.match(pattern).mean() >= 1 - MAX_UNPARSED_SHARE
-    )
-    formats = [day + clock for days in islice(matching, 1) for clock in CLOCK_FORMATS for day in days]
+    matching = [days for pattern, days in DAY_FORMATS.items() if sample.str.match(pattern).mean() >= min_share]
+    formats = [day + clock for days in matching[:1] for clock in CLOCK_FORMATS for day in days]
     if not formats:
         return ""
     shares = {name: parse_dates(sample, name).notna().mean() for name in formats}
-    counts = {
-        name: int(parse_dates(values, name).notna().sum()) for name in formats if shares[name] == max(shares.values())
-    }
-    best = max(counts, key=lambda name: counts[name])
-    if counts[best] / len(values) < 1 - MAX_UNPARSED_SHARE:
+    likely = [name for name in formats if shares[name] == max(shares.values())]
+    counts = {name: int(parse_dates(values, name).notna().sum()) for name in likely}
+    best = max(likely, key=lambda name: counts[name])
+    if counts[best] / len(values) < min_share:
         return ""
     ambiguous = list(counts.values()).count(counts[best]) > 1
     return f"{best}{'?' * ambiguous}"
 
 
 def parse_dates(strings: pd.Series[Any], date_format: str) -> pd.Series[Any]:
-    """Return strings as dates in UTC without a time zone; NaT where that fails.
+    """Return strings as dates in UTC without a time zone, in a format of `infer_date_format`; NaT where that fails.
 
-    Parameters
-    ----------
-    strings : Series (n,)
-    date_format : str
-        Result of `infer_date_format`.
-
-    Examples
-    --------
     >>> parse_dates(pd.Series(["2024-05-31T12:00+02:00", "no date"]), "ISO8601").dt.hour.tolist()
     [10.0, nan]
     """
-
-    def hyphenate(value: Any) -> Any:
-        """Return "31 May 2024" as "31-May-2024"."""
-        pattern = r"(?<=\d)[- ](?=[A-Za-z]{3}[- ])|(?<=[A-Za-z])[- ](?=\d{4})"
-        return re.sub(pattern, "-", value) if isinstance(value, str) else value
-
-    plain = strings.map(hyphenate, na_action="ignore") if "-%b-" in date_format else strings
-    dates = pd.to_datetime(plain, format=date_format.removesuffix("?"), errors="coerce", utc=True)
+    if "-%b-" in date_format:  # "31 May 2024" becomes "31-May-2024"
+        spaces = re.compile(r"(?<=\d)[- ](?=[A-Za-z]{3}[- ])|(?<=[A-Za-z])[- ](?=\d{4})")
+        strings = strings.map(lambda v: spaces.sub("-", v) if isinstance(v, str) else v, na_action="ignore")
+    dates = pd.to_datetime(strings, format=date_format.removesuffix("?"), errors="coerce", utc=True)
     return dates.dt.tz_localize(None).astype("datetime64[ns]")
 
 

@@ -1,9 +1,14 @@
-"""Labeled tables from files, and the specification that reads another file in the same way."""
+"""Labeled tables from files, their target, and the specification that reads another file in the same way.
+
+A target has classes as they are written, or it is a quantity that needs a decision of the user.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -12,11 +17,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-from genlabel.data.tables.columns import ColumnSpec, convert_columns, kind_of, plan_columns
+from genlabel._validation import check_count
+from genlabel.data.tables.columns import (
+    MAX_CATEGORIES,
+    OBJECT_NUMBERS,
+    ColumnSpec,
+    convert_columns,
+    kind_of,
+    plan_columns,
+)
 from genlabel.data.tables.files import check_columns, closest_name, join_names, read_frame, table_name
-from genlabel.data.tables.parse_values import parse_numbers
+from genlabel.data.tables.parse_values import MAX_UNPARSED_SHARE, NA_WORDS, infer_date_format, parse_numbers
 from genlabel.data.tables.table import Table
-from genlabel.data.tables.targets import bin_target, find_bin_edges, read_target
 
 
 def read_table(
@@ -47,8 +59,10 @@ def read_table(
         Columns that are not used.
     force_include : iterable of str
         Columns that are used even if they look like identifiers, or hold the groups or times.
-    classes, bins
-        Treatment of a numeric target, see `read_target`.
+    classes : bool
+        Take each distinct number of the target as a class.
+    bins : int, optional
+        Number of classes of about equal size into which a numeric target is cut.
     groups : str, optional
         A column of groups: rows with equal values stay on one side of a split. A row without a value is a group of its
         own.
@@ -68,26 +82,25 @@ def read_table(
     path, drop, force_include, source = Path(path), list(drop), list(force_include), str(path)
     notes: list[str] = []
     frame = read_frame(path, target, notes)
-    group_columns = [] if groups is None else [groups]
-    time_columns = [] if time is None else [time]
-    options = {"target": [target], "drop": drop, "force_include": force_include}
-    for option, names in (options | {"groups": group_columns, "time": time_columns}).items():
+    splitting = {"groups": [] if groups is None else [groups], "time": [] if time is None else [time]}
+    options = {"target": [target], "drop": drop, "force_include": force_include, **splitting}
+    for option, names in options.items():
         check_columns(option, names, frame.columns, source)
-    for option, name in (("groups", groups), ("time", time), ("drop", target if target in drop else None)):
-        if name == target:
-            raise ValueError(f"{option}={name!r} is the target; name another column")
+    for option in ("groups", "time", "drop"):
+        if target in options[option]:
+            raise ValueError(f"{option}={target!r} is the target; name another column")
     na_strings = tuple(na_values)
     frame = replace_na_values(frame, na_strings)
     y = read_target(frame[target], source, classes=classes, bins=bins, notes=notes)
     bin_edges = () if bins is None else tuple(find_bin_edges(frame[target], bins, source))
     frame = frame.assign(**{target: y})
-    for name in [target, *time_columns]:
+    for name in [target, *splitting["time"]]:
         missing = frame[name].isna()
         if missing.any():
             frame = frame[~missing]
             notes.append(f"rows dropped because {name!r} is missing: {missing.sum()}")
     rows, frame = pd.Series(frame.index), frame.reset_index(drop=True)
-    unused = {target, *drop, *({*group_columns, *time_columns} - set(force_include))}
+    unused = {target, *drop, *({*splitting["groups"], *splitting["time"]} - set(force_include))}
     features = frame[[name for name in frame.columns if name not in unused]]
     columns = plan_columns(features, force_include, notes)
     X = convert_columns(features, columns, notes)
@@ -143,16 +156,17 @@ class TableReadSpec:
     def of(cls, table: Table) -> Self:
         """Return the specification of a table, after leaks were dropped."""
         features = tuple(str(name) for name in table.X.columns)
-        known = table.columns or [ColumnSpec(name, _feature_kind(table.X[name]), (name,)) for name in features]
+        known = list(table.columns)
+        for name in () if known else features:  # features that do not come from a file
+            kind = "number" if kind_of(table.X[name]) == "numbers" else "text"
+            known.append(ColumnSpec(name, "boolean" if types.is_bool_dtype(table.X[name]) else kind, (name,)))
         columns = tuple(column for column in known if set(column.features) & set(features))
         with_missing = tuple(str(name) for name in table.X.columns[table.X.isna().any()])
         return cls(str(table.y.name), columns, features, with_missing, table.na_values, table.bin_edges)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, fit for JSON."""
-        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        columns = [{**column, "features": list(column["features"])} for column in plain["columns"]]
-        return {**plain, "columns": columns}
+        return json.loads(json.dumps(asdict(self)))
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
@@ -162,30 +176,25 @@ class TableReadSpec:
         return cls(str(plain["target"]), columns, **{name: tuple(plain[name]) for name in names})
 
     def read(self, path: str | Path, notes: list[str] | None = None) -> pd.DataFrame:
-        """Read another file; columns that were read as strings are strings, whatever their values look like here.
-
-        Parameters
-        ----------
-        path : path
-            File that `read_frame` can read.
-        notes : list of str, optional
-            Receives a line for what is unusual.
-        """
+        """Read another file; columns that were read as strings are strings, whatever their values look like here."""
         strings = [column.name for column in self.columns if column.kind in ("text", "amount") or column.format]
         return read_frame(path, self.target, notes, strings)
 
     def features_of(self, frame: pd.DataFrame, notes: list[str] | None = None) -> pd.DataFrame:
         """Return the features (m, d) of a frame that `read` returned; each row is converted by itself.
 
-        Parameters
-        ----------
-        frame : DataFrame (m, ...)
-            The columns that make features; others are ignored.
-        notes : list of str, optional
-            Receives a line for values that become missing values, and for missing values where training had none.
+        Other columns of the frame are ignored. Notes receive a line for values that become missing values, and for
+        missing values where training had none.
         """
         notes = [] if notes is None else notes
-        self._check_columns(frame)
+        lacking = [column.name for column in self.columns if column.name not in frame]
+        if lacking:
+            known = {self.target, *(column.name for column in self.columns)}
+            closest = closest_name(lacking[0], [name for name in frame.columns if name not in known])
+            hint = f"is {closest!r} meant for it? Rename it" if closest else "add it, it may be empty"
+            names = f"{len(lacking)} columns, {join_names(lacking, 4)}"
+            names = f"the column {lacking[0]!r}" if len(lacking) == 1 else names
+            raise ValueError(f"the table lacks {names}; the model was fitted with it: {hint}")
         marked = replace_na_values(frame[[column.name for column in self.columns]], self.na_values)
         X = convert_columns(marked, self.columns, notes)[list(self.features)]
         for column in self.columns:
@@ -215,15 +224,73 @@ class TableReadSpec:
             labels = y.astype(object).where(y.notna(), None).map(lambda value: str(value).strip(), na_action="ignore")
         return pd.Index(classes).get_indexer(pd.Index(labels)).astype(np.int64)
 
-    def _check_columns(self, frame: pd.DataFrame) -> None:
-        missing = [column.name for column in self.columns if column.name not in frame]
-        if missing:
-            known = {self.target, *(column.name for column in self.columns)}
-            closest = closest_name(missing[0], [name for name in frame.columns if name not in known])
-            hint = f"is {closest!r} meant for it? Rename it" if closest else "add it, it may be empty"
-            one = f"the column {missing[0]!r}"
-            names = one if len(missing) == 1 else f"{len(missing)} columns, {join_names(missing, 4)}"
-            raise ValueError(f"the table lacks {names}; the model was fitted with it: {hint}")
+
+def read_target(
+    y: pd.Series[Any], source: str, *, classes: bool = False, bins: int | None = None, notes: list[str] | None = None
+) -> pd.Series[Any]:
+    """Return the class of each row, integers or strings, NaN where it is missing.
+
+    A target with more than 20 distinct numbers, or with numbers that are distinct in more than half of the rows, is
+    probably a quantity: that raises an error that asks for `classes` or `bins`, see `read_table`.
+
+    >>> read_target(pd.Series(range(100)), "t.csv", bins=2).value_counts().to_dict()
+    {'1: up to 49.5': 50, '2: above 49.5': 50}
+    """
+    notes = [] if notes is None else notes
+    if classes and bins is not None:
+        raise ValueError(f"classes=True and bins={bins} exclude each other for the target {y.name!r}; pass one of them")
+    if bins is not None:
+        edges = find_bin_edges(y, bins, source)
+        bin_names = _bin_names(edges)
+        notes.append(f"the target {y.name!r} was cut into {len(bin_names)} classes: {', '.join(bin_names)}")
+        return bin_target(y, edges)
+    numbers = _parse_target(y)
+    if numbers is None:
+        _check_target(y, False, classes, source)
+        labels = y.astype(object).where(y.notna(), None)
+        labels = labels.map(lambda value: str(value).strip() or None, na_action="ignore")
+        names = pd.Series(sorted(labels.dropna().unique()), dtype=object)
+        alike = [repr(name) for _, part in names.groupby(names.map(str.casefold)) if len(part) > 1 for name in part]
+        if alike:
+            notes.append(f"classes that differ only in capitals: {', '.join(alike)}; if they are one, fix the file")
+        for word in NA_WORDS:
+            if count := int((labels == word).sum()):
+                about = f"{word!r} in the target {y.name!r} is taken as a class of {count} rows"
+                notes.append(f"{about}; --na-values {word} makes it missing")
+        return labels
+    _check_target(numbers.rename(str(y.name)), True, classes, source)
+    words = [word for word in NA_WORDS if types.is_string_dtype(y) and (y == word).any()]
+    notes += [f"{word!r} in the target {y.name!r} counts as missing, as the others are numbers" for word in words]
+    if not bool((numbers.dropna() % 1 == 0).all()):
+        return y.where(numbers.notna()).astype(str).where(numbers.notna())
+    return numbers if numbers.isna().any() else numbers.astype("int64")
+
+
+def find_bin_edges(y: pd.Series[Any], bins: int, source: str) -> list[float]:
+    """Return the edges that cut a numeric target into about equal classes, fewer where many values are equal."""
+    check_count("bins", bins, low=2)
+    numbers = _parse_target(y)
+    if numbers is None:
+        raise ValueError(f"bins={bins} is for numeric targets; {y.name!r} of {source!r} has texts, leave it out")
+    quantiles = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
+    edges = quantiles[quantiles < numbers.max()]
+    if not len(edges):
+        raise ValueError(
+            f"bins={bins}: most numbers of {y.name!r} of {source!r} are equal; use --target-is-categorical instead"
+        )
+    return [float(edge) for edge in edges]
+
+
+def bin_target(y: pd.Series[Any], edges: Sequence[float]) -> pd.Series[Any]:
+    """Return the classes of numbers between bin edges; NaN for what is not a number.
+
+    >>> bin_target(pd.Series(["1", "2", "none"]), [1.5]).tolist()
+    ['1: up to 1.5', '2: above 1.5', nan]
+    """
+    numbers = _parse_target(y)
+    numbers = parse_numbers(y.where(y.notna(), "")) if numbers is None else numbers
+    index = pd.Series(np.searchsorted(edges, numbers.to_numpy(), side="left"), index=y.index, name=y.name)
+    return index.map(dict(enumerate(_bin_names(edges)))).where(numbers.notna())
 
 
 def replace_na_values(frame: pd.DataFrame, na_values: Sequence[str]) -> pd.DataFrame:
@@ -264,8 +331,42 @@ def _parse_time(column: pd.Series[Any], source: str) -> pd.Series[Any]:
     return time
 
 
-def _feature_kind(column: pd.Series[Any]) -> str:
-    """Return the kind of a feature that does not come from a file."""
-    if types.is_bool_dtype(column):
-        return "boolean"
-    return "number" if kind_of(column) == "numbers" else "text"
+def _bin_names(edges: Sequence[float]) -> list[str]:
+    shown = [f"{edge:.6g}" for edge in edges]
+    between = [f"{low} to {high}" for low, high in pairwise(shown)]
+    return [f"{i}: {text}" for i, text in enumerate([f"up to {shown[0]}", *between, f"above {shown[-1]}"], 1)]
+
+
+def _parse_target(y: pd.Series[Any]) -> pd.Series[Any] | None:
+    """Return the target as numbers; None if it has strings, codes such as 007, or booleans."""
+    if types.is_bool_dtype(y):
+        return None
+    if types.is_numeric_dtype(y):
+        return y.astype("Float64").astype("float64")
+    if types.infer_dtype(y, skipna=True) in OBJECT_NUMBERS:
+        return y.map(float, na_action="ignore").astype("float64")
+    strings = y.dropna().astype(str).str.strip()
+    strings = strings[~strings.isin(NA_WORDS)]
+    if not len(strings) or strings.str.match(r"0\d").any() or types.infer_dtype(y, skipna=True) != "string":
+        return None
+    numbers = parse_numbers(strings)
+    quantity = numbers.nunique() > MAX_CATEGORIES and numbers.isna().mean() <= MAX_UNPARSED_SHARE
+    return numbers.reindex(y.index) if quantity or numbers.notna().all() else None
+
+
+def _check_target(y: pd.Series[Any], numeric: bool, classes: bool, source: str) -> None:
+    """Raise if a target is a quantity, an identifier, dates, or a single class."""
+    distinct, n, name = y.nunique(), int(y.notna().sum()), f"target={y.name!r} of {source!r}"
+    if numeric and not classes and distinct > min(MAX_CATEGORIES, max(n // 2, 2)):
+        raise ValueError(
+            f"{name} has {distinct} distinct numbers in {n} rows, it looks like a quantity; to take each number as a "
+            "class use classes=True, on the command line --target-is-categorical; to cut them into 3 "
+            "classes of about equal size use bins=3, on the command line --bins 3"
+        )
+    if not numeric and distinct > max(MAX_CATEGORIES, n // 2):
+        raise ValueError(f"{name} has {distinct} distinct texts in {n} rows: an identifier; name a column of classes")
+    many = not numeric and distinct > MAX_CATEGORIES
+    if many and (types.is_datetime64_any_dtype(y) or infer_date_format(y.astype(object))):
+        raise ValueError(f"{name} has {distinct} distinct dates; name a column of classes")
+    if distinct < 2:
+        raise ValueError(f"{name} has one class only (empty cells count as missing); name a column with two or more")

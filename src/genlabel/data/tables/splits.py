@@ -65,11 +65,7 @@ def make_splits(table: Table, repeats: int, test_size: float, seed: int) -> list
 
 
 def describe_splits(table: Table) -> str:
-    """Return a description of how a table is split.
-
-    >>> describe_splits(Table("t", pd.DataFrame(), pd.Series(dtype=str)))
-    'stratified splits'
-    """
+    """Return a description of how a table is split."""
     kind = "stratified splits" if table.time is None else "splits by time, earlier rows predict later ones"
     return kind if table.groups is None else f"{kind}, groups on one side"
 
@@ -81,14 +77,10 @@ def merge_groups(*groupings: pd.Series[Any]) -> pd.Series[Any]:
     [0, 0, 0, 1]
     """
     n = len(groupings[0])
-    rows, nodes, start = [], [], n
-    for grouping in groupings:
-        codes = pd.factorize(grouping, use_na_sentinel=False)[0]
-        rows.append(np.arange(n))
-        nodes.append(codes + start)
-        start += int(codes.max(initial=-1)) + 1
-    edges = np.concatenate(rows), np.concatenate(nodes)
-    graph = coo_array((np.ones(len(edges[0])), edges), shape=(start, start))
+    size = n * (1 + len(groupings))  # a node for each row, and n for the groups of each grouping
+    groups = [n * i + pd.factorize(grouping, use_na_sentinel=False)[0] for i, grouping in enumerate(groupings, 1)]
+    edges = np.tile(np.arange(n), len(groupings)), np.concatenate(groups)
+    graph = coo_array((np.ones(len(edges[0])), edges), shape=(size, size))
     labels = connected_components(graph, directed=False)[1][:n]
     return pd.Series(pd.factorize(labels)[0], index=groupings[0].index)
 
@@ -152,27 +144,29 @@ def _draw_groups(sizes: NDArray[np.float64], share: float, rng: np.random.Genera
 
 
 def _split_by_time(table: Table, repeats: int, share: float) -> list[Split]:
-    """Cut the latest rows into intervals, each to be predicted from the rows before it."""
+    """Cut the latest rows into intervals, each to be predicted from the rows before it.
+
+    Training rows of test groups and of classes with one row are dropped, and test rows of the other classes.
+    """
     assert table.time is not None
     time = table.time.to_numpy(dtype=np.float64)
     order = np.argsort(time, kind="stable")
     ends = np.linspace((1 - share) * len(time), len(time), repeats + 1).round().astype(int)
     cuts = np.unique([np.searchsorted(time[order], time[order[min(end, len(time) - 1)]]) for end in ends[:-1]])
     bounds = [int(cut) for cut in cuts if cut > 0] + [len(time)]
-    splits = [_drop_unknown(table, order[:low], order[low:high]) for low, high in pairwise(bounds)]
-    splits = [(train, test) for train, test in splits if len(test) and table.y.iloc[train].nunique() > 1]
+    splits = []
+    for low, high in pairwise(bounds):
+        train, test = order[:low], order[low:high]
+        if table.groups is not None:
+            train = train[~table.groups.iloc[train].isin(table.groups.iloc[test]).to_numpy()]
+        counts = table.y.iloc[train].value_counts()
+        known = counts.index[counts > 1]
+        train, test = (rows[table.y.iloc[rows].isin(known).to_numpy()] for rows in (train, test))
+        if len(test) and len(known) > 1:
+            splits.append((train, test))
     if not splits:
         raise ValueError(
             f"the times of {table.name!r} leave no earlier rows of two classes to train on; lower test_size={share!r}, "
             "or leave the time out"
         )
     return splits
-
-
-def _drop_unknown(table: Table, train: NDArray[np.int64], test: NDArray[np.int64]) -> Split:
-    """Drop training rows of test groups and of classes with one row, and test rows of the other classes."""
-    if table.groups is not None:
-        train = train[~table.groups.iloc[train].isin(table.groups.iloc[test]).to_numpy()]
-    counts = table.y.iloc[train].value_counts()
-    known = counts.index[counts > 1]
-    return train[table.y.iloc[train].isin(known).to_numpy()], test[table.y.iloc[test].isin(known).to_numpy()]

@@ -24,9 +24,8 @@ class Table:
 
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", "red"]})
     >>> table = Table("flowers", X, pd.Series(["a", "b", "a"]), groups=pd.Series([0, 1, 0]))
-    >>> subset = select_rows(table, [True, False, True])
-    >>> subset.X["size"].tolist(), subset.y.tolist(), subset.groups.tolist()
-    ([1.0, 3.0], ['a', 'a'], [0, 0])
+    >>> select_rows(table, [True, False, True]).groups.tolist()
+    [0, 0]
     """
 
     name: str
@@ -51,12 +50,7 @@ class Table:
 
 
 def select_rows(table: Table, rows: Any) -> Table:
-    """Return the rows of a table that a mask (n,) selects, with a new index.
-
-    >>> table = Table("t", pd.DataFrame({"x": [5, 6, 7]}), pd.Series(list("aab")))
-    >>> select_rows(table, [True, False, True]).X["x"].tolist()
-    [5, 7]
-    """
+    """Return the rows of a table that a mask (n,) selects, with a new index."""
     names = ("X", "y", "groups", "time", "rows")
     parts = {name: getattr(table, name) for name in names if getattr(table, name) is not None}
     return replace(table, **{name: part[rows].reset_index(drop=True) for name, part in parts.items()})
