@@ -11,7 +11,7 @@ Shapes: G groups (tasks) of C candidates, B points per batch, d features, k clas
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple, final
 
@@ -26,9 +26,10 @@ from genlabel._validation import check_interval
 from genlabel.mixing import Mixup
 from genlabel.training.batching import (
     Batch,
+    BatchPlan,
+    Draws,
     Hyperparameters,
     TrainingTask,
-    batch_edges,
     batches_per_epoch,
     epoch_chunks,
 )
@@ -175,30 +176,21 @@ def plan_pairs(tasks: Sequence[TrainingTask], epochs: int, batches: int, like: T
 
     Rows, partners and u are those of `Mixup()`, whose lam is uniform, in the plan of a fleet.
     """
-    rngs = [np.random.default_rng(task.seed) for task in tasks]
-    edges = [batch_edges(len(task.X), batches) for task in tasks]
-    size = max(int(np.diff(edge).max()) for edge in edges)
+    ignored: dict[str, Any] = {"mixer": Mixup(), "exclude_intrusion": False, "clean_fraction": 0.0}
+    plans = [BatchPlan(replace(task, **ignored), batches, like) for task in tasks]
     for count in epoch_chunks(tasks, epochs):
-        plans = [_plan_task(*args, count, size) for args in zip(tasks, edges, rngs, strict=True)]
-        fields = (torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*plans, strict=True))
-        yield Pairs(*fields)
+        draws = [plan.draw(count) for plan in plans]
+        size = max(draw.rows.shape[1] for draw in draws)
+        parts = [_task_pairs(task, draw, size) for task, draw in zip(tasks, draws, strict=True)]
+        yield Pairs(*(torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*parts, strict=True)))
 
 
-def _plan_task(
-    task: TrainingTask, edges: NDArray[Any], rng: np.random.Generator, epochs: int, size: int
-) -> list[NDArray[Any]]:
-    """Return the fields of a task's steps."""
-    steps = epochs * (len(edges) - 1)
-    rows, partner = np.zeros((2, steps, size), dtype=np.int64)
-    ends, real = np.zeros((steps, 3, size)), np.zeros((steps, size))
-    ends[:, 0] = 1.0
-    for epoch in range(epochs):
-        order = rng.permutation(len(task.X))
-        for t, (start, stop) in enumerate(pairwise(edges), epoch * (len(edges) - 1)):
-            n = stop - start
-            draw = Mixup().draw(n, rng)
-            rows[t, :n], partner[t, :n] = order[start:stop], order[start:stop][draw.partner]
-            ends[t, 1, :n], real[t, :n] = draw.lam, 1.0
+def _task_pairs(task: TrainingTask, draws: Draws, size: int) -> list[NDArray[Any]]:
+    """Return the fields of a task's steps, in batches padded to `size`."""
+    parents, lam, real = draws.rows, draws.draw.lam * draws.real, draws.real.astype(np.float64)
+    partners = np.take_along_axis(parents, draws.draw.partner, 1)
+    padding = ((0, 0), (0, size - parents.shape[1]))
+    rows, partner, u, real = (np.pad(values, padding) for values in (parents, partners, lam, real))
     class_weight = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
     columns = np.hstack([task.X, task.targets * class_weight])
     first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (rows, partner))
@@ -206,7 +198,7 @@ def _plan_task(
     weight = np.ones(len(task.X)) if task.weight is None else task.weight
     own, other = weight[rows] * real, weight[partner] * real
     weights = np.hstack([own, (own + other) / 2]) / np.maximum(own.sum(1, keepdims=True), 1e-300)
-    return [first, second, ends, weights[:, None]]
+    return [first, second, np.stack([np.ones_like(u), u, np.zeros_like(u)], 1), weights[:, None]]
 
 
 def gradient(

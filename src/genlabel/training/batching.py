@@ -145,7 +145,7 @@ def batch_edges(n: int, batches: int) -> NDArray[np.int64]:
     return np.linspace(0, n, batches + 1).round().astype(np.int64)
 
 
-class _Draws(NamedTuple):
+class Draws(NamedTuple):
     """Draws of T steps with what is known of their batches; (T, B) each."""
 
     draw: MixParams
@@ -198,7 +198,7 @@ class BatchPlan:
 
     def steps(self, epochs: int) -> StepBlock:
         """Mix and label the steps of the next epochs as one batch."""
-        draws = self._draw(epochs)
+        draws = self.draw(epochs)
         T, B = draws.rows.shape
         flat, info = self._pair_across_batches(draws), self._info(draws)
         rows = torch.from_numpy(draws.rows.ravel()).to(self._like.device)
@@ -221,7 +221,7 @@ class BatchPlan:
     def __iter__(self) -> Iterator[Batch]:
         if self.task.mixer is not None:
             check_within_batch(self.task.mixer)
-        draws = self._draw(1)
+        draws = self.draw(1)
         draw, info = draws.draw.flatten(), self._info(draws)
         rows = torch.from_numpy(draws.rows).to(self._like.device)
         excludes = self._rival_distance is not None
@@ -246,7 +246,7 @@ class BatchPlan:
         labels = self._labels[rows]
         return one_hot(labels, self.task.num_classes, self._like.dtype) if labels.ndim == 1 else labels.to(self._like)
 
-    def _draw(self, epochs: int) -> _Draws:
+    def draw(self, epochs: int) -> Draws:
         """Draw order and mixing of some epochs; padding is paired with itself at weight 1."""
         task, longest = self.task, int(np.diff(self._edges).max())
         rows = np.zeros((epochs * self._batches, longest), dtype=np.int64)
@@ -269,9 +269,9 @@ class BatchPlan:
                     clean[t, :count] = True
                     draw = draw.leave_clean(count)
                 draws.append(draw)
-        return _Draws(stack_draws(draws), rows, clean, real)
+        return Draws(stack_draws(draws), rows, clean, real)
 
-    def _pair_across_batches(self, draws: _Draws) -> MixParams:
+    def _pair_across_batches(self, draws: Draws) -> MixParams:
         """Return the draws as one long batch, with partners from any batch of an epoch if the mixer wants them.
 
         These partners have their own generator, so that they do not depend on how many epochs are prepared at once.
@@ -286,12 +286,12 @@ class BatchPlan:
             partner[start + own_rows] = start + self._partner_rng.permutation(np.flatnonzero(rows))[: own.sum()]
         return flat._replace(partner=partner)
 
-    def _info(self, draws: _Draws) -> BatchInfo:
+    def _info(self, draws: Draws) -> BatchInfo:
         linear = self.task.mixer is None or self.task.mixer.linear
         clean = None if draws.clean is None else draws.clean.ravel()
         return BatchInfo(clean, draws.rows.ravel(), self._exact if linear else None)
 
-    def _weights(self, draws: _Draws, draw: MixParams, mixed: Tensor | None) -> Tensor:
+    def _weights(self, draws: Draws, draw: MixParams, mixed: Tensor | None) -> Tensor:
         """Return the weights (T, B) in the loss, 0 for intruding mixed points if they are excluded."""
         task, rows = self.task, draws.rows.ravel()
         weight = draws.real.astype(np.float64)

@@ -136,12 +136,6 @@ class Stepper:
 
     With graphs, steps of a kind (same shapes, mixed at the same depth) are captured once and replayed, so that a step
     is one launch. The first few of a kind, and those whose batch has a `BatchInfo`, run eagerly.
-
-    Parameters
-    ----------
-    loss : callable (StepInputs) -> Tensor
-    optimizer : torch.optim.Optimizer
-    graphs : bool
     """
 
     def __init__(

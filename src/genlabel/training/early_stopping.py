@@ -82,16 +82,7 @@ def _rate_network(network: StagedNetwork, x: Any, y: Any) -> Sequence[float]:
 @final
 @dataclass(frozen=True)
 class BestEpoch:
-    """Rule by which every network of a fleet is restored to its best epoch; of equally good epochs, the first.
-
-    >>> from genlabel.labeling import LinearLabel
-    >>> from genlabel.training.batching import Hyperparameters
-    >>> from genlabel.training.fleet_trainer import train_fleet
-    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), valid=(np.array([[0.5], [4.5]]), np.array([0, 1])))
-    >>> train_fleet([task], [Hyperparameters(0.1)], epochs=5, restore_best=BestEpoch(every=2)).log_proba(0, X).shape
-    (1, 4, 2)
-    """
+    """Rule by which every network of a fleet is restored to its best epoch; of equally good epochs, the first."""
 
     score: Score | None = None
     """Score to maximize; None is accuracy on the `valid` rows of the tasks, then log-loss."""

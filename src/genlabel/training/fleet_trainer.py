@@ -184,16 +184,6 @@ def train_fleet(
     """Train every candidate on every task for all epochs, and return the trained fleet.
 
     `settings` are further parameters of :class:`FleetTrainer`.
-
-    Examples
-    --------
-    >>> from genlabel.labeling import LinearLabel
-    >>> from genlabel.mixing import Mixup
-    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0)
-    >>> fleet = train_fleet([task], [Hyperparameters(0.1), Hyperparameters(0.01)], epochs=5)
-    >>> fleet.log_proba(0, X).shape
-    (2, 4, 2)
     """
     run = FleetTrainer(tasks, candidates, epochs=epochs, **settings)
     run.advance(epochs)
