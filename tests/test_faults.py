@@ -34,7 +34,7 @@ from genlabel import GenerativeClassifier, load_model, save_model
 from genlabel._atomic_io import atomic_write, atomic_writer
 from genlabel._progress import LambdaCallback
 from genlabel.cli import add_commands, app, main
-from genlabel.cli.console import one_line_errors
+from genlabel.cli.options import one_line_errors
 from genlabel.data.tables import write_frame
 from genlabel.evaluation.images import ImageScores, TrainedImages
 from genlabel.evaluation.records import Record, load_records, open_store, run_trials

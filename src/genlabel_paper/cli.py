@@ -10,7 +10,7 @@ import typer
 
 from genlabel._atomic_io import atomic_writer
 from genlabel._progress import ProgressDisplay
-from genlabel.cli.console import (
+from genlabel.cli.options import (
     Dask,
     Jobs,
     Restart,
@@ -18,8 +18,8 @@ from genlabel.cli.console import (
     check_outputs,
     end,
     one_line_errors,
-    print_line,
 )
+from genlabel.reporting.terminal import print_line
 from genlabel_paper.registry import COMPUTED, check_ids, find
 
 if TYPE_CHECKING:

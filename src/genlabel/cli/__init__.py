@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 
 from genlabel.cli.compare import compare
-from genlabel.cli.console import replace_unencodable_output
 from genlabel.cli.datasets import datasets
 from genlabel.cli.diagnose import diagnose
 from genlabel.cli.fit import fit
+from genlabel.cli.options import replace_unencodable_output
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
 

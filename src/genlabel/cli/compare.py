@@ -13,70 +13,26 @@ import typer
 
 from genlabel._atomic_io import atomic_writer
 from genlabel._progress import ProgressDisplay
-from genlabel.cli.console import (
-    Dask,
-    Debug,
-    Epochs,
-    NetworkName,
-    Restart,
-    check_jobs,
-    check_not_overwriting_input,
-    check_outputs,
-    check_picture,
-    check_share,
-    end,
-    one_line_errors,
-    read_network,
-)
+from genlabel.cli import options
 from genlabel.cli.diagnose import diagnose_for_report
-from genlabel.cli.options import (
-    AsJson,
-    Bins,
-    Drop,
-    ForceInclude,
-    Groups,
-    NaValues,
-    ReadOptions,
-    ReportPath,
-    Seed,
-    Source,
-    TargetIsCategorical,
-    TargetOption,
-    Time,
-    check_report,
-    check_source,
-    command_line,
-    json_path,
-    load_source,
-    open_source,
-    source_id,
-)
 from genlabel.reporting.terminal import ComparisonView, failure_lines, print_line
 
 MAX_DEFAULT_JOBS = 4
 """Default number of processes at most: each needs the memory of a Python with torch."""
 
 
-class Density(StrEnum):
-    """Names of densities; a test compares them with the registry, whose import is slow."""
-
-    stacked = "stacked"
-    discriminant = "discriminant"
-    gaussian = "gaussian"
-    kernel = "kernel"
-    mixture = "mixture"
-    forest = "forest"
-    flow = "flow"
-    vae = "vae"
-    gan = "gan"
-    auto = "auto"
+Density = StrEnum(
+    "Density",
+    ["stacked", "discriminant", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", "auto"],
+)
+"""Names of densities; a test compares them with the registry, whose import is slow."""
 
 
 def compare(
     context: typer.Context,
-    source: Source,
-    target: TargetOption = None,
-    network: NetworkName = "mlp",
+    source: options.Source,
+    target: options.Target = None,
+    network: options.NetworkName = "mlp",
     density: Annotated[
         Density,
         typer.Option(
@@ -92,21 +48,21 @@ def compare(
     ] = False,
     n_splits: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 10,
     test_size: Annotated[float, typer.Option(help="Share of the rows in the test set of each split.")] = 0.3,
-    groups: Groups = None,
-    time: Time = None,
-    drop: Drop = None,
-    force_include: ForceInclude = None,
-    na_values: NaValues = None,
-    target_is_categorical: TargetIsCategorical = False,
-    bins: Bins = None,
+    groups: options.Groups = None,
+    time: options.Time = None,
+    drop: options.Drop = None,
+    force_include: options.ForceInclude = None,
+    na_values: options.NaValues = None,
+    target_is_categorical: options.TargetIsCategorical = False,
+    bins: options.Bins = None,
     min_class_size: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Drop classes of fewer than N rows; 4 rows are needed.")
     ] = None,
-    seed: Seed = 0,
-    epochs: Epochs = None,
+    seed: options.Seed = 0,
+    epochs: options.Epochs = None,
     output: Annotated[Path | None, typer.Option(help="File of the figure.", show_default="compare-<name>.png")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the scores of every split to this file.")] = None,
-    report: ReportPath = None,
+    report: options.ReportPath = None,
     diagnosis: Annotated[
         bool,
         typer.Option(
@@ -114,7 +70,7 @@ def compare(
             help="Include a diagnosis of mixing in the report, which takes about as long as a few splits.",
         ),
     ] = True,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -122,7 +78,7 @@ def compare(
             show_default="one for each processor, at most 4",
         ),
     ] = None,
-    dask: Dask = None,
+    dask: options.Dask = None,
     records: Annotated[
         Path | None,
         typer.Option(
@@ -130,8 +86,8 @@ def compare(
             show_default="build/compare-<name>-<hash of the settings>.sqlite",
         ),
     ] = None,
-    restart: Restart = False,
-    debug: Debug = False,
+    restart: options.Restart = False,
+    debug: options.Debug = False,
 ) -> None:
     """Compare plain training, mixup, GenLabel, its stacked density, logistic regression and boosting on a table.
 
@@ -139,45 +95,41 @@ def compare(
     leaks, duplicates, how columns were read. Draws a figure. Exit codes: 0 success, 1 some fits failed, 2 invalid
     input, 3 a bug of genlabel, 130 interrupted.
     """
-    options = ReadOptions(na_values or (), drop or (), force_include or (), target_is_categorical, bins, groups, time)
-    with one_line_errors(debug=debug), open_source(source) as path:
-        hidden = read_network(network)
-        check_jobs(1 if jobs is None else jobs, dask)
-        check_picture("output", output)
-        check_share(test_size)
-        name = check_source(path, target, options)
+    reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
+    with options.one_line_errors(debug=debug), options.open_source(source) as path:
+        hidden = options.read_network(network)
+        options.check_jobs(1 if jobs is None else jobs, dask)
+        options.check_picture("output", output)
+        options.check_share(test_size)
+        name = options.check_source(path, target, reading)
         figure_path = output or Path(f"compare-{name}.png")
-        check_not_overwriting_input(path, csv=csv)
-        check_outputs(output=figure_path, csv=csv)
-        check_report(report, path)
+        options.check_not_overwriting_input(path, csv=csv)
+        options.check_outputs(output=figure_path, csv=csv)
+        options.check_report(report, path)
         method_settings = (hidden, density.value, epochs or "auto", paper)
-        records = records or records_path(
-            name,
-            {
-                "source": source_id(name, path),
-                "target": target,
-                **options.settings(),
-                "methods": method_settings,
-                "splits": (seed, test_size, min_class_size),
-            },
-        )
+        if records is None:
+            splits = (seed, test_size, min_class_size)
+            identity = {"source": _source_id(name, Path(path)), "target": target, **reading.settings()}
+            records = records_path(name, {**identity, "methods": method_settings, "splits": splits})
         from genlabel.evaluation.records.schema import COMPARISON
         from genlabel.evaluation.records.store import check_store
 
         check_store(records, COMPARISON, restart)
         finished = f"finished fits are in {records}; run the same command to resume"
         with (
-            one_line_errors(finished, debug),
+            options.one_line_errors(finished, debug),
             warnings.catch_warnings(record=True) as caught,
             ProgressDisplay(f"loading {source}") as display,
         ):
             warnings.simplefilter("always")
+            from joblib import cpu_count
+
             from genlabel.data.tables.table import drop_rare_classes
             from genlabel.evaluation import comparison
 
-            table = load_source(path, target, options, seed)
+            table = options.load_source(path, target, reading, seed)
             table = table if min_class_size is None else drop_rare_classes(table, min_class_size)
-            found = comparison.run_comparison(
+            result = comparison.run_comparison(
                 table,
                 comparison.default_methods(*method_settings),
                 n_splits,
@@ -185,24 +137,24 @@ def compare(
                 seed,
                 records=records,
                 restart=restart,
-                n_jobs=_default_jobs() if jobs is None else jobs,
+                n_jobs=min(cpu_count(), MAX_DEFAULT_JOBS) if jobs is None else jobs,
                 dask=dask,
                 callback=display,
             )
-    if not len(found.frame):
-        for line in failure_lines(found.failures):
+    if not len(result.frame):
+        for line in failure_lines(result.failures):
             print_line(line)
-        end(len(found.failures))
+        options.end(len(result.failures))
     settings = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
-    view = ComparisonView.from_records(table, found, test_size, settings, comparison.count_warnings(caught))
+    view = ComparisonView.from_records(table, result, test_size, settings, comparison.count_warnings(caught))
     if as_json:
         typer.echo(json.dumps(view.to_dict(), indent=2))
     else:
         view.print(*([] if paper else ["not compared: the setting of the paper, which --with-paper-setting adds"]))
-    with one_line_errors(finished, debug):
+    with options.one_line_errors(finished, debug):
         if report is not None:
-            diagnosed = diagnose_for_report(table, options, seed, quiet=as_json) if diagnosis else (None, [])
-            view.write_report(report, *diagnosed, command_line(context))
+            diagnosed = diagnose_for_report(table, seed, quiet=as_json) if diagnosis else (None, [])
+            view.write_report(report, *diagnosed, options.command_line(context))
         with atomic_writer(figure_path) as temporary:
             view.plot().savefig(temporary)
         if csv is not None:
@@ -211,15 +163,16 @@ def compare(
                 scores.assign(params=scores["params"].map(json.dumps)).to_csv(temporary, index=False)
     if as_json:
         raise typer.Exit(1 if view.failures else 0)
-    written = [figure_path, *([csv] if csv else []), *([report, json_path(report)] if report else [])]
+    written = [figure_path, *([csv] if csv else []), *([report, report.with_suffix(".json")] if report else [])]
     print_line(f"wrote {', '.join(map(str, written[:-1]))}{' and ' * (len(written) > 1)}{written[-1]}")
-    end(len(found.failures))
+    options.end(len(result.failures))
 
 
-def _default_jobs() -> int:
-    from joblib import cpu_count
-
-    return min(int(cpu_count()), MAX_DEFAULT_JOBS)
+def _source_id(name: str, path: Path) -> str:
+    """Return the identity of a table: the path of its file, the hash of standard input, or its name."""
+    if not path.is_file():
+        return name
+    return sha256(path.read_bytes()).hexdigest() if path.name == "stdin" else str(path.resolve())
 
 
 def records_path(name: str, settings: dict[str, Any]) -> Path:

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.console import Debug, one_line_errors
+from genlabel.cli import options
 from genlabel.reporting.terminal import print_line, table_console
 
 
@@ -19,7 +19,7 @@ def datasets(
         str | None, typer.Option(metavar="TEXT", help="Only datasets with this text in a column of the list.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list instead of text.")] = False,
-    debug: Debug = False,
+    debug: options.Debug = False,
 ) -> None:
     """List the datasets that compare, diagnose and fit can name: built-in, synthetic, and local OpenML datasets.
 
@@ -27,7 +27,7 @@ def datasets(
     dataset that is not listed can be named too (openml:61), and is downloaded when it is used. Exit codes: 0 success,
     also if the list is empty; 2 invalid input.
     """
-    with one_line_errors(debug=debug):
+    with options.one_line_errors(debug=debug):
         from genlabel.data.datasets import list_tables
 
         tables = list_tables()

@@ -13,24 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._progress import ProgressDisplay, use_callback
-from genlabel.cli.console import Debug, Epochs, NetworkName, check_outputs, one_line_errors, read_network
-from genlabel.cli.options import (
-    AsJson,
-    Bins,
-    Drop,
-    ForceInclude,
-    Groups,
-    NaValues,
-    ReadOptions,
-    Seed,
-    Source,
-    TargetIsCategorical,
-    TargetOption,
-    Time,
-    check_source,
-    load_source,
-    open_source,
-)
+from genlabel.cli import options
 from genlabel.reporting.terminal import POOL_WEIGHTS, describe_table, print_line, table_dict, warning_lines
 
 if TYPE_CHECKING:
@@ -40,18 +23,13 @@ if TYPE_CHECKING:
 MAX_CLASSES = 8
 
 
-class TableMethod(StrEnum):
-    """Names of methods; a test compares them with those of `genlabel.evaluation.table_models`."""
-
-    genlabel = "genlabel"
-    mixup = "mixup"
-    vanilla = "vanilla"
-    stacked = "stacked"
+TableMethod = StrEnum("TableMethod", ["genlabel", "mixup", "vanilla", "stacked"])
+"""Names of methods; a test compares them with those of `genlabel.evaluation.table_models`."""
 
 
 def fit(
-    source: Source,
-    target: TargetOption = None,
+    source: options.Source,
+    target: options.Target = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the model.", show_default="model-<name>")
     ] = None,
@@ -63,8 +41,8 @@ def fit(
             "density alone."
         ),
     ] = TableMethod.genlabel,
-    network: NetworkName = "mlp",
-    epochs: Epochs = None,
+    network: options.NetworkName = "mlp",
+    epochs: options.Epochs = None,
     time_limit: Annotated[
         float | None, typer.Option(min=1.0, metavar="SECONDS", help="Maximum time for training.")
     ] = None,
@@ -72,36 +50,36 @@ def fit(
         float,
         typer.Option(min=0.0, max=0.9, help="Share of the rows on which a first fit is measured; 0 skips it."),
     ] = 0.2,
-    groups: Groups = None,
-    time: Time = None,
-    drop: Drop = None,
-    force_include: ForceInclude = None,
-    na_values: NaValues = None,
-    target_is_categorical: TargetIsCategorical = False,
-    bins: Bins = None,
-    seed: Seed = 0,
+    groups: options.Groups = None,
+    time: options.Time = None,
+    drop: options.Drop = None,
+    force_include: options.ForceInclude = None,
+    na_values: options.NaValues = None,
+    target_is_categorical: options.TargetIsCategorical = False,
+    bins: options.Bins = None,
+    seed: options.Seed = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the model in the folder.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Fit a model to a table and write it into a folder, for `genlabel predict`.
 
     A first fit is measured on held-out rows; the model in the folder is then fitted to all rows. The folder has a model
     card, README.md. Exit codes: 0 success, 2 invalid input, 3 a bug of genlabel, 130 interrupted.
     """
-    options = ReadOptions(na_values or (), drop or (), force_include or (), target_is_categorical, bins, groups, time)
-    with one_line_errors(debug=debug), open_source(source) as path:
-        hidden = read_network(network)
+    reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
+    with options.one_line_errors(debug=debug), options.open_source(source) as path:
+        hidden = options.read_network(network)
         used = {"network": network != "mlp", "epochs": epochs is not None, "time-limit": time_limit is not None}
         for option in (name for name, is_used in used.items() if is_used and method is TableMethod.stacked):
             raise ValueError(f"--{option} is for methods with a network; leave it out, or choose another --method")
-        name = check_source(path, target, options)
+        name = options.check_source(path, target, reading)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
         with ProgressDisplay(f"loading {source}"):
             from genlabel.evaluation import table_models
 
-            table = load_source(path, target, options, seed)
+            table = options.load_source(path, target, reading, seed)
         if not as_json:
             _print_table(table)
         classifier = table_models.make_classifier(method.value, hidden, epochs or "auto")
@@ -136,7 +114,7 @@ def _check_folder(folder: Path, force: bool) -> None:
         if not force:
             raise ValueError(f"output={str(folder)!r} has a model; --force replaces it, or name another folder")
     new = not folder.exists()
-    check_outputs(output=folder / "model.json")
+    options.check_outputs(output=folder / "model.json")
     if new:
         folder.rmdir()
 

@@ -1,26 +1,33 @@
-"""Options of the commands that take a table or write a report, their checks, and how they are read."""
+"""Options that commands share, their checks, how a table is read, errors in one line, and exit codes."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from _thread import interrupt_main
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
-from hashlib import sha256
+from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Timer, main_thread
 from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from genlabel.cli.console import check_not_overwriting_input, check_outputs
+from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
     from genlabel.data.tables import Table
 
+RESEND_SECONDS = 0.05
+"""Delay until a lost interrupt is sent again."""
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
 
 Source = Annotated[
     str,
@@ -31,7 +38,7 @@ Source = Annotated[
         "openml:61.",
     ),
 ]
-TargetOption = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the class labels of a file.")]
+Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the class labels of a file.")]
 NaValues = Annotated[
     list[str] | None,
     typer.Option(metavar="VALUE", help="Value that counts as missing in every column; can be repeated."),
@@ -57,14 +64,27 @@ Time = Annotated[
     typer.Option(metavar="COLUMN", help="Column of dates or numbers: train on earlier rows, test on later ones."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of splits, training and synthetic tables.")]
+NetworkName = Annotated[
+    str,
+    typer.Option(
+        help='"logistic", "mlp" (two hidden layers of 128), "auto" (the better of the two on held-out rows), or hidden '
+        'sizes such as "64,128".'
+    ),
+]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of training epochs.", show_default="by the size of the table")
+]
+Jobs = Annotated[int, typer.Option(help="Number of training processes, one thread each; -1 is one for each processor.")]
+Dask = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786, whose workers train instead.")
+]
+Restart = Annotated[bool, typer.Option("--restart", help="Start again and delete the previous records.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ReportPath = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE.html",
-        help="Also write a self-contained HTML report; its values go to FILE.json.",
-    ),
+    typer.Option(metavar="FILE.html", help="Also write a self-contained HTML report; its values go to FILE.json."),
 ]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 @final
@@ -72,18 +92,17 @@ ReportPath = Annotated[
 class ReadOptions:
     """Options of reading a file, as in `genlabel.data.tables.read_table`."""
 
-    na_values: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    force_include: Sequence[str] = ()
-    classes: bool = False
-    bins: int | None = None
-    groups: str | None = None
-    time: str | None = None
+    na_values: list[str] | None
+    drop: list[str] | None
+    force_include: list[str] | None
+    classes: bool
+    bins: int | None
+    groups: str | None
+    time: str | None
 
     def settings(self) -> dict[str, Any]:
         """Return those that are given, as plain values."""
-        values = {name: value for name, value in vars(self).items() if value}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return {name: value for name, value in vars(self).items() if value}
 
 
 @contextmanager
@@ -124,15 +143,67 @@ def load_source(source: str, target: str | None, options: ReadOptions, seed: int
 
     table = load_table(source, target, random_state=seed, **options.settings())
     external = target is not None or openml_id(source) is not None
-    return drop_leaks(table, options.force_include) if external else group_duplicates(table)
+    return drop_leaks(table, options.force_include or ()) if external else group_duplicates(table)
 
 
-def source_id(name: str, source: str) -> str:
-    """Return the identity of a table: the path of its file, the hash of standard input, or its name."""
-    path = Path(source)
-    if not path.is_file():
-        return name
-    return sha256(path.read_bytes()).hexdigest() if path.name == "stdin" else str(path.resolve())
+def read_network(network: str) -> str | tuple[int, ...]:
+    """Return a named network, or the hidden sizes of "64,128".
+
+    >>> read_network("64,128")
+    (64, 128)
+    """
+    if network in ("auto", "logistic", "mlp"):
+        return network
+    sizes = network.split(",")
+    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+        known = '"auto", "logistic", "mlp" or hidden sizes such as "64,128"'
+        raise ValueError(f"network={network!r} is not known; use {known}")
+    return tuple(int(size) for size in sizes)
+
+
+def check_jobs(jobs: int, dask: str | None = None) -> None:
+    """Raise unless the number of processes is valid and the Dask scheduler, if there is one, answers."""
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
+    if dask is not None:
+        from genlabel.evaluation.records.run import check_dask_scheduler
+
+        check_dask_scheduler(dask)
+
+
+def check_share(test_size: float) -> None:
+    """Raise unless the share of the test rows is valid."""
+    from genlabel._validation import check_interval
+
+    check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
+
+
+def check_picture(name: str, path: Path | None) -> None:
+    """Raise if the suffix of a path is not that of a figure."""
+    if path is not None and path.suffix.lower() not in FIGURE_SUFFIXES:
+        raise ValueError(f"{name}={str(path)!r} ends in {path.suffix!r}; end it in one of {', '.join(FIGURE_SUFFIXES)}")
+
+
+def check_outputs(**paths: Path | None) -> None:
+    """Raise unless files can be written, given by the names of their options; create their folders."""
+    for name, path in paths.items():
+        if path is None:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.exists()
+            path.open("ab").close()
+            if new:
+                path.unlink()
+        except OSError as error:
+            raise ValueError(f"{name}={str(path)!r} cannot be written ({error.strerror}); name another file") from error
+
+
+def check_not_overwriting_input(source: str, **paths: Path | None) -> None:
+    """Raise if a result, given by the name of its option, would overwrite the table that is read."""
+    for name, path in paths.items():
+        if path is not None and path.is_file() and Path(source).is_file() and path.samefile(source):
+            raise ValueError(f"{name}={str(path)!r} is the table itself, which would be lost; name another file")
 
 
 def check_report(path: Path | None, source: str) -> None:
@@ -141,18 +212,9 @@ def check_report(path: Path | None, source: str) -> None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"report={str(path)!r} ends in {path.suffix!r}; end it in .html or .htm")
-    for file in (path, json_path(path)):
+    for file in (path, path.with_suffix(".json")):
         check_not_overwriting_input(source, report=file)
         check_outputs(report=file)
-
-
-def json_path(report: Path) -> Path:
-    """Return the file of the values of a report.
-
-    >>> json_path(Path("out.html")).name
-    'out.json'
-    """
-    return report.with_suffix(".json")
 
 
 def command_line(context: typer.Context) -> str:
@@ -163,9 +225,7 @@ def command_line(context: typer.Context) -> str:
         if source is None or source.name != "COMMANDLINE":
             continue
         value = context.params[str(parameter.name)]
-        values = [
-            str(one.value if isinstance(one, Enum) else one) for one in (value if isinstance(value, list) else [value])
-        ]
+        values = list(map(str, value if isinstance(value, list) else [value]))
         if parameter.param_type_name == "argument":
             words += values
         elif isinstance(value, bool):
@@ -173,3 +233,77 @@ def command_line(context: typer.Context) -> str:
         else:
             words += [word for text in values for word in (parameter.opts[0], text)]
     return shlex.join(words)
+
+
+@contextmanager
+def one_line_errors(interrupted: str = "nothing was written", debug: bool | None = None) -> Iterator[None]:
+    """Turn an error about the input into one red line and exit code 2, a bug of genlabel into exit code 3.
+
+    Parameters
+    ----------
+    interrupted : str
+        State after an interrupt, which has exit code 130.
+    debug : bool, optional
+        Value of the option --debug, which lets errors through; None if the command has no such option, which lets bugs
+        through.
+    """
+    try:
+        with _resend_lost_interrupts():
+            yield
+    except KeyboardInterrupt:
+        print_line(f"interrupted; {interrupted}", stderr=True)
+        raise typer.Exit(130) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        expected = isinstance(error, ValueError | OSError)
+        if debug or (debug is None and not expected):
+            raise
+        kind = "" if expected else f"{type(error).__name__}: "
+        hint = "" if expected else "; this is a bug of genlabel, --debug shows where"
+        message = Text(" ".join(f"Error: {kind}{error}{hint}".split()), style="red")
+        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
+        raise typer.Exit(2 if expected else 3) from None
+
+
+@contextmanager
+def _resend_lost_interrupts() -> Iterator[None]:
+    """Send an interrupt again that arrived in a destructor or a garbage collection, where Python cannot raise it."""
+    previous_hook, timers = sys.unraisablehook, list[Timer]()
+
+    def interrupt() -> None:
+        if hasattr(signal, "pthread_kill"):  # also while the main thread waits
+            signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+        else:
+            interrupt_main()
+
+    def resend(lost: sys.UnraisableHookArgs) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            timers.append(Timer(RESEND_SECONDS, interrupt))
+            timers[-1].start()
+        else:
+            previous_hook(lost)
+
+    sys.unraisablehook = resend
+    try:
+        yield
+        if any(timer.is_alive() for timer in timers):
+            raise KeyboardInterrupt
+    finally:
+        sys.unraisablehook = previous_hook
+        for timer in timers:
+            timer.cancel()
+
+
+def replace_unencodable_output() -> None:
+    """Print question marks for characters that the output cannot encode, instead of failing after a long run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def end(failed: int, what: str = "fits") -> None:
+    """Exit with code 1 if some of the work failed, after a line that counts the failures."""
+    if failed:
+        print_line(f"\nfailed: {failed} of the {what}, see above; the same command tries them again")
+        raise typer.Exit(1)

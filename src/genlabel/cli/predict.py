@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from genlabel._progress import ProgressDisplay
-from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors
-from genlabel.cli.options import open_source
+from genlabel.cli import options
 from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def predict(
     keep_columns: Annotated[
         bool, typer.Option("--keep-columns", help="Copy all columns of the file in front of the predictions.")
     ] = False,
-    debug: Debug = False,
+    debug: options.Debug = False,
 ) -> None:
     """Predict the class of each row of a table: prediction, probability of each class, typicality of the row.
 
@@ -54,15 +53,28 @@ def predict(
     Typicality is the share of training rows that are less typical than the row. Exit codes: 0 success, 2 invalid input,
     3 a bug of genlabel, 130 interrupted.
     """
-    with one_line_errors(debug=debug), open_source(source) as path:
-        _check_files(model, path, output)
+    with options.one_line_errors(debug=debug), options.open_source(source) as path:
+        from genlabel.data.tables.files import check_columns, check_output_suffix, read_raw
+        from genlabel.persistence.files import read_document
+
+        read_document(model)
+        if not Path(path).is_file():
+            raise ValueError(f"there is no file {path!r}; name one with the columns of the training table")
+        if output is not None:
+            check_output_suffix("output", output)
+            options.check_not_overwriting_input(path, output=output)
+            options.check_outputs(output=output)
         with ProgressDisplay(f"loading {model}", unit="row") as display:
             from genlabel import load_model
             from genlabel.evaluation import table_models
 
             loaded = load_model(model)
             new = table_models.NewRows.of(loaded, path)
-            copied = _copied_columns(path, id_columns or [], keep_columns)
+            names, copied = id_columns or [], None
+            if names or keep_columns:
+                copied = read_raw(path)
+                check_columns("id", names, copied.columns, path)
+                copied = copied if keep_columns else copied[names]
             display.start(len(new.X), f"predicting {len(new.X)} rows")
             predictions = table_models.predict_table(loaded, new.X, intervals=intervals, on_rows=display.advance)
         _write(copied, predictions, output)
@@ -72,32 +84,8 @@ def predict(
             print_line(f"wrote {output}", stderr=True)
 
 
-def _check_files(model: Path, path: str, output: Path | None) -> None:
-    """Raise if a file is missing or cannot be written, before any heavy import."""
-    from genlabel.data.tables.files import check_output_suffix
-    from genlabel.persistence.files import read_document
-
-    read_document(model)
-    if not Path(path).is_file():
-        raise ValueError(f"there is no file {path!r}; name one with the columns of the training table")
-    if output is not None:
-        check_output_suffix("output", output)
-        check_not_overwriting_input(path, output=output)
-        check_outputs(output=output)
-
-
-def _copied_columns(path: str, names: list[str], every: bool) -> pd.DataFrame | None:
-    """Return the columns of the file that are copied, as strings of the file."""
-    from genlabel.data.tables.files import check_columns, read_raw
-
-    if not names and not every:
-        return None
-    frame = read_raw(path)
-    check_columns("id", names, frame.columns, path)
-    return frame if every else frame[names]
-
-
 def _write(copied: pd.DataFrame | None, predictions: pd.DataFrame, output: Path | None) -> None:
+    """Write the copied columns and the predictions to a file or the standard output."""
     import pandas as pd
 
     from genlabel.data.tables import write_frame
@@ -108,14 +96,9 @@ def _write(copied: pd.DataFrame | None, predictions: pd.DataFrame, output: Path 
         if both:
             raise ValueError(f"the file has columns of predictions, {join_names(both)}; copy other columns with --id")
         predictions = pd.concat([copied, predictions], axis=1)
-    write_frame(predictions, _standard_output() if output is None else output)
-
-
-def _standard_output() -> IO[str]:
-    """Return the standard output, in UTF-8 unless it is a terminal: a file must keep all characters."""
-    if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
-        sys.stdout.reconfigure(encoding="utf-8")
-    return sys.stdout
+    if output is None and isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8")  # a file must keep all characters
+    write_frame(predictions, sys.stdout if output is None else output)
 
 
 def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> list[str]:

@@ -14,61 +14,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._atomic_io import atomic_writer
-from genlabel._progress import Callback, ProgressDisplay
-from genlabel.cli.console import Jobs, Restart, check_jobs, check_outputs, one_line_errors
+from genlabel._progress import LambdaCallback, ProgressDisplay
+from genlabel.cli import options
 from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
     from genlabel.data.datasets import ImageDataset
-    from genlabel.evaluation.images import TrainedImages
 
 
 CHECKPOINT, MODEL, BEST = "checkpoint.pt", "model.pt", "best.pt"
 
 
-class ImageMethodName(StrEnum):
-    """Names of methods; a test compares them with those of `genlabel.evaluation.image_methods`."""
-
-    vanilla = "vanilla"
-    mixup = "mixup"
-    genlabel = "genlabel"
-    manifold = "manifold"
-    manifold_genlabel = "manifold-genlabel"
-    cutmix = "cutmix"
-    cutmix_genlabel = "cutmix-genlabel"
-    adamixup = "adamixup"
-
-
-class Network(StrEnum):
-    """Names of networks; a test compares them with those of `genlabel.evaluation.images`."""
-
-    auto = "auto"
-    lenet5 = "lenet5"
-    resnet18 = "resnet18"
-    preact_resnet18 = "preact-resnet18"
-
-
-class Statistics(StrEnum):
-    """Points from which the Gaussians of GenLabel are estimated."""
-
-    near = "near"
-    clean = "clean"
-    part = "part"
-
-
-class LamPer(StrEnum):
-    """Unit that has a mixing weight of its own."""
-
-    sample = "sample"
-    batch = "batch"
-
-
-class Precision(StrEnum):
-    """Floating-point precision of the training."""
-
-    auto = "auto"
-    float32 = "float32"
-    bf16 = "bf16"
+ImageMethodName = StrEnum(
+    "ImageMethodName",
+    ["vanilla", "mixup", "genlabel", "manifold", "manifold-genlabel", "cutmix", "cutmix-genlabel", "adamixup"],
+)
+Network = StrEnum("Network", ["auto", "lenet5", "resnet18", "preact-resnet18"])
+"""Names of methods and networks; a test compares them with those of `genlabel.evaluation`."""
+Statistics = StrEnum("Statistics", ["near", "clean", "part"])
+"""Points from which the Gaussians of GenLabel are estimated."""
+LamPer = StrEnum("LamPer", ["sample", "batch"])
+"""Unit that has a mixing weight of its own."""
+Precision = StrEnum("Precision", ["auto", "float32", "bf16"])
 
 
 def train_images(
@@ -116,7 +83,7 @@ def train_images(
     ] = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order, mixing and validation images.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to train with, starting at --seed.")] = 1,
-    jobs: Jobs = 1,
+    jobs: options.Jobs = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto is a GPU if there is one.")] = "auto",
     precision: Annotated[Precision, typer.Option(help="auto is bf16 on a GPU that supports it.")] = Precision.auto,
     size: Annotated[int | None, typer.Option(min=1, help="Width to which images of a folder are resized.")] = None,
@@ -127,7 +94,7 @@ def train_images(
         Path | None, typer.Option(help="Folder of the results.", show_default="build/images/<name>/<method>")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint in the folder.")] = False,
-    restart: Restart = False,
+    restart: options.Restart = False,
 ) -> None:
     """Train a network on images, and print its test accuracy and log-loss.
 
@@ -151,8 +118,8 @@ def train_images(
         "device": device,
         "precision": precision.value,
     }
-    with one_line_errors(), ProgressDisplay(f"loading {data}", quiet=_rank() > 0):
-        check_jobs(jobs)
+    with options.one_line_errors(), ProgressDisplay(f"loading {data}", quiet=_rank() > 0):
+        options.check_jobs(jobs)
         if resume and restart:
             raise ValueError("--resume continues a run and --restart deletes it; give one of them")
         if jobs != 1 and _under_torchrun():
@@ -165,7 +132,7 @@ def train_images(
         for path in folders.values():
             _prepare_folder(path, resume, restart)
     finished = f"finished epochs are in {folder}; --resume continues from there"
-    with one_line_errors(finished), _process_group(device):
+    with options.one_line_errors(finished), _process_group(device):
         results = _train_seeds(images, folders, settings, jobs)
         if _rank() == 0:
             _print_results(images, results, folders)
@@ -205,28 +172,25 @@ def _train_in_worker(
     return _train_seed(images, seed, folder, settings, ProgressDisplay("", quiet=True))
 
 
-class _EpochLines(Callback):
-    """Callback that displays a line for each epoch."""
-
-    def __init__(self, display: ProgressDisplay, seed: int, epochs: int) -> None:
-        self.display, self.seed, self.epochs = display, seed, epochs
-
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        self.display.step(f"seed {self.seed}, {epoch_line(logs, self.epochs)}")
-
-
 def _train_seed(
     images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], display: ProgressDisplay
 ) -> dict[str, Any]:
     """Train with one seed, write the models and the history, and return the scores."""
+    import pandas as pd
+
     from genlabel.evaluation.images import train_images as train
 
-    lines = _EpochLines(display, seed, settings["epochs"])
+    epochs = settings["epochs"]
+    lines = LambdaCallback(on_epoch_end=lambda _, logs: display.step(f"seed {seed}, {epoch_line(logs, epochs)}"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trained = train(images, seed=seed, checkpoint=folder / CHECKPOINT, callback=lines, **settings)
     if _rank() == 0:
-        _write(trained, folder)
+        trained.save(folder / MODEL)
+        if trained.best_state is not None:
+            trained.save(folder / BEST, best=True)
+        with atomic_writer(folder / "history.csv") as temporary:
+            pd.DataFrame(trained.history).to_csv(temporary, index=False)
     best = {} if trained.best_test is None else {"best_epoch": trained.best_epoch, **trained.best_test._asdict()}
     return {
         "seed": seed,
@@ -238,16 +202,6 @@ def _train_seed(
         "rate": median_high(entry["images_per_second"] for entry in trained.history),
         "warnings": sorted({str(warning.message) for warning in caught}),
     }
-
-
-def _write(trained: TrainedImages, folder: Path) -> None:
-    import pandas as pd
-
-    trained.save(folder / MODEL)
-    if trained.best_state is not None:
-        trained.save(folder / BEST, best=True)
-    with atomic_writer(folder / "history.csv") as temporary:
-        pd.DataFrame(trained.history).to_csv(temporary, index=False)
 
 
 def epoch_line(entry: Mapping[str, Any], epochs: int) -> str:
@@ -318,7 +272,7 @@ def _prepare_folder(folder: Path, resume: bool, restart: bool) -> None:
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder with --output")
-    check_outputs(output=folder / MODEL)
+    options.check_outputs(output=folder / MODEL)
 
 
 def _under_torchrun() -> bool:

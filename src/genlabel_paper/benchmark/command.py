@@ -18,7 +18,7 @@ from rich.text import Text
 
 from genlabel._atomic_io import atomic_write, atomic_writer
 from genlabel._progress import ProgressDisplay
-from genlabel.cli.console import (
+from genlabel.cli.options import (
     Dask,
     Epochs,
     Jobs,
@@ -30,10 +30,9 @@ from genlabel.cli.console import (
     check_share,
     end,
     one_line_errors,
-    print_line,
     read_network,
 )
-from genlabel.reporting.terminal import failure_lines
+from genlabel.reporting.terminal import failure_lines, print_line
 
 if TYPE_CHECKING:
     import pandas as pd
