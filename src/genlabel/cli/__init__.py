@@ -9,6 +9,7 @@ import os
 import sys
 from functools import cache
 from importlib.metadata import entry_points
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -17,7 +18,6 @@ from genlabel.cli.compare import compare
 from genlabel.cli.datasets import datasets
 from genlabel.cli.diagnose import diagnose
 from genlabel.cli.fit import fit
-from genlabel.cli.options import replace_unencodable_output
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
 
@@ -71,4 +71,6 @@ def _root(
     ] = False,
 ) -> None:
     """Mixup whose labels come from learned class densities."""
-    replace_unencodable_output()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # question marks, instead of failing after a long run

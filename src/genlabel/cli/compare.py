@@ -109,8 +109,8 @@ def compare(
         method_settings = (hidden, density.value, epochs or "auto", paper)
         if records is None:
             splits = (seed, test_size, min_class_size)
-            identity = {"source": _source_id(name, Path(path)), "target": target, **reading.settings()}
-            records = records_path(name, {**identity, "methods": method_settings, "splits": splits})
+            used = {"target": target, **reading.settings(), "methods": method_settings, "splits": splits}
+            records = records_path(name, Path(path), used)
         from genlabel.evaluation.records.schema import COMPARISON
         from genlabel.evaluation.records.store import check_store
 
@@ -168,18 +168,16 @@ def compare(
     options.end(len(result.failures))
 
 
-def _source_id(name: str, path: Path) -> str:
-    """Return the identity of a table: the path of its file, the hash of standard input, or its name."""
-    if not path.is_file():
-        return name
-    return sha256(path.read_bytes()).hexdigest() if path.name == "stdin" else str(path.resolve())
-
-
-def records_path(name: str, settings: dict[str, Any]) -> Path:
+def records_path(name: str, source: Path, settings: dict[str, Any]) -> Path:
     """Return the file of the records of a table with these settings; other settings have files of their own.
 
-    >>> records_path("iris", {"source": "iris", "seed": 0}).as_posix()
+    The table is known by the path of its file, by the hash of standard input, or by its name.
+
+    >>> records_path("iris", Path("iris"), {"seed": 0}).as_posix()
     'build/compare-iris-0f4303.sqlite'
     """
-    text = json.dumps(settings, sort_keys=True)
+    identity = str(source.resolve()) if source.is_file() else name
+    if source.is_file() and source.name == "stdin":
+        identity = sha256(source.read_bytes()).hexdigest()
+    text = json.dumps({"source": identity, **settings}, sort_keys=True)
     return Path("build", f"compare-{name}-{sha256(text.encode()).hexdigest()[:6]}.sqlite")

@@ -81,7 +81,14 @@ def fit(
 
             table = options.load_source(path, target, reading, seed)
         if not as_json:
-            _print_table(table)
+            from genlabel.data.tables.columns import describe_columns
+
+            counts = table.y.value_counts()
+            shares = [f"{name} {100 * n / len(table.y):.1f} %" for name, n in counts.iloc[:MAX_CLASSES].items()]
+            classes = ", ".join(shares) + ", ..." * (len(counts) > MAX_CLASSES)
+            columns = describe_columns(table.columns, table.X)
+            for line in [describe_table(table), f"classes: {classes}", *columns, *(f"note: {n}" for n in table.notes)]:
+                print_line(line)
         classifier = table_models.make_classifier(method.value, hidden, epochs or "auto")
         fitted = table_models.fit_table(
             table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, stage=_stage
@@ -92,7 +99,7 @@ def fit(
         scores = _holdout_line(fitted.held_out)
         fitted.save(folder, [f"{describe_table(table)}; {settings}", scores, *table.notes, *notes])
     if as_json:
-        typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2))
+        typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
         return
     chosen = [f"chosen: {describe_params(fitted.chosen)}"] if fitted.chosen else []
     no_intervals = [] if fitted.has_intervals else ["no intervals: this method has no held-out rows of its own"]
@@ -124,18 +131,6 @@ def _stage(name: str) -> Iterator[None]:
     """Display a stage of the work on the error stream."""
     with ProgressDisplay(name) as display, use_callback(display):
         yield
-
-
-def _print_table(table: Table) -> None:
-    """Print the size, classes, columns and notes of a table."""
-    from genlabel.data.tables.columns import describe_columns
-
-    counts = table.y.value_counts()
-    classes = ", ".join(f"{name} {100 * n / len(table.y):.1f} %" for name, n in counts.iloc[:MAX_CLASSES].items())
-    more = ", ..." * (len(counts) > MAX_CLASSES)
-    columns, notes = describe_columns(table.columns, table.X), [f"note: {note}" for note in table.notes]
-    for line in [describe_table(table), f"classes: {classes}{more}", *columns, *notes]:
-        print_line(line)
 
 
 def _holdout_line(found: HoldoutScores | None) -> str:
@@ -184,20 +179,9 @@ def _to_dict(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) 
         **table_dict(table),
         "notes": [*table.notes, *notes],
         "held_out": held_out,
-        "chosen": {name: _plain(value) for name, value in fitted.chosen.items()},
+        "chosen": fitted.chosen,
         "intervals": fitted.has_intervals,
         "model": str(folder),
         "card": str(folder / "README.md"),
         "seconds": fitted.seconds,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Return numbers and tuples as JSON knows them, anything else as a string.
-
-    >>> _plain((0.5, None, True))
-    [0.5, None, True]
-    """
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return value if isinstance(value, int | float) or value is None else str(value)

@@ -10,7 +10,6 @@ from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer, main_thread
@@ -239,13 +238,8 @@ def command_line(context: typer.Context) -> str:
 def one_line_errors(interrupted: str = "nothing was written", debug: bool | None = None) -> Iterator[None]:
     """Turn an error about the input into one red line and exit code 2, a bug of genlabel into exit code 3.
 
-    Parameters
-    ----------
-    interrupted : str
-        State after an interrupt, which has exit code 130.
-    debug : bool, optional
-        Value of the option --debug, which lets errors through; None if the command has no such option, which lets bugs
-        through.
+    An interrupt has exit code 130 and a line with the state after it. The option --debug lets all errors through; a
+    command without it (None) lets bugs through.
     """
     try:
         with _resend_lost_interrupts():
@@ -293,13 +287,6 @@ def _resend_lost_interrupts() -> Iterator[None]:
         sys.unraisablehook = previous_hook
         for timer in timers:
             timer.cancel()
-
-
-def replace_unencodable_output() -> None:
-    """Print question marks for characters that the output cannot encode, instead of failing after a long run."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
 
 
 def end(failed: int, what: str = "fits") -> None:

@@ -54,7 +54,7 @@ def predict(
     3 a bug of genlabel, 130 interrupted.
     """
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
-        from genlabel.data.tables.files import check_columns, check_output_suffix, read_raw
+        from genlabel.data.tables.files import check_columns, check_output_suffix, join_names, read_raw
         from genlabel.persistence.files import read_document
 
         read_document(model)
@@ -65,7 +65,10 @@ def predict(
             options.check_not_overwriting_input(path, output=output)
             options.check_outputs(output=output)
         with ProgressDisplay(f"loading {model}", unit="row") as display:
+            import pandas as pd
+
             from genlabel import load_model
+            from genlabel.data.tables import write_frame
             from genlabel.evaluation import table_models
 
             loaded = load_model(model)
@@ -77,28 +80,19 @@ def predict(
                 copied = copied if keep_columns else copied[names]
             display.start(len(new.X), f"predicting {len(new.X)} rows")
             predictions = table_models.predict_table(loaded, new.X, intervals=intervals, on_rows=display.advance)
-        _write(copied, predictions, output)
+        if copied is not None:
+            both = [name for name in copied.columns if name in predictions.columns]
+            if both:
+                known = join_names(both)
+                raise ValueError(f"the file has columns of predictions, {known}; copy other columns with --id")
+            predictions = pd.concat([copied, predictions], axis=1)
+        if output is None and isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
+            sys.stdout.reconfigure(encoding="utf-8")  # a file must keep all characters
+        write_frame(predictions, sys.stdout if output is None else output)
         for line in [*(f"note: {text}" for text in new.notes), *_summary(loaded, new, predictions)]:
             print_line(line, stderr=True)
         if output is not None:
             print_line(f"wrote {output}", stderr=True)
-
-
-def _write(copied: pd.DataFrame | None, predictions: pd.DataFrame, output: Path | None) -> None:
-    """Write the copied columns and the predictions to a file or the standard output."""
-    import pandas as pd
-
-    from genlabel.data.tables import write_frame
-    from genlabel.data.tables.files import join_names
-
-    if copied is not None:
-        both = [name for name in copied.columns if name in predictions.columns]
-        if both:
-            raise ValueError(f"the file has columns of predictions, {join_names(both)}; copy other columns with --id")
-        predictions = pd.concat([copied, predictions], axis=1)
-    if output is None and isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
-        sys.stdout.reconfigure(encoding="utf-8")  # a file must keep all characters
-    write_frame(predictions, sys.stdout if output is None else output)
 
 
 def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> list[str]:

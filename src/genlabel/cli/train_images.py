@@ -155,7 +155,7 @@ def _train_seeds(
         results = []
         for result in Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes=None)(tasks):
             results.append(result)
-            display.step(f"seed {result['seed']}: test accuracy {_percent(result['accuracy'])}")
+            display.step(f"seed {result['seed']}: test accuracy {100 * result['accuracy']:.2f} %")
     return sorted(results, key=lambda result: result["seed"])
 
 
@@ -211,13 +211,9 @@ def epoch_line(entry: Mapping[str, Any], epochs: int) -> str:
     'epoch 2 of 30: loss 0.5000, validation accuracy 90.00 %, 1,234 images/s'
     """
     accuracy = entry["held_out_accuracy"]
-    validation = "" if accuracy != accuracy else f", validation accuracy {_percent(accuracy)}"
+    validation = "" if accuracy != accuracy else f", validation accuracy {100 * accuracy:.2f} %"
     rate = f"{entry['images_per_second']:,.0f} images/s"
     return f"epoch {entry['epoch']:.0f} of {epochs}: loss {entry['loss']:.4f}{validation}, {rate}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
 
 
 def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders: dict[int, Path]) -> None:
@@ -229,14 +225,14 @@ def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders:
     )
     for result in results:
         seed, best = f"seed {result['seed']}, ", result["best"]
-        print_line(f"{seed}last epoch ({result['epochs']}): {_scores(result)}")
+        print_line(f"{seed}last epoch ({result['epochs']}): {_scores([result])}")
         if best:
-            print_line(f"{seed}best validation epoch ({best['best_epoch']}): {_scores(best)}")
+            print_line(f"{seed}best validation epoch ({best['best_epoch']}): {_scores([best])}")
         print_line(f"{seed}{result['seconds']:.1f} s of training, {result['rate']:,.0f} images/s")
     if len(results) > 1:
-        print_line(f"mean of {len(results)} seeds, last epoch: {_mean_scores(results)}")
+        print_line(f"mean of {len(results)} seeds, last epoch: {_scores(results)}")
         if results[0]["best"]:
-            best_scores = _mean_scores([result["best"] for result in results])
+            best_scores = _scores([result["best"] for result in results])
             print_line(f"mean of {len(results)} seeds, best validation epoch: {best_scores}")
     for warning in dict.fromkeys(text for result in results for text in result["warnings"]):
         print_line(f"note: {' '.join(warning.split())}")
@@ -247,17 +243,11 @@ def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders:
     print_line(f"load it with: from genlabel.evaluation import load_network; {load}")
 
 
-def _scores(result: dict[str, Any]) -> str:
-    return f"test accuracy {_percent(result['accuracy'])}, log-loss {result['log_loss']:.4f}"
-
-
-def _mean_scores(results: list[dict[str, Any]]) -> str:
-    """Return mean and standard deviation of the scores over the seeds."""
+def _scores(results: list[dict[str, Any]]) -> str:
+    """Return the scores of a seed, or mean and standard deviation over several."""
     accuracy, loss = ([result[name] for result in results] for name in ("accuracy", "log_loss"))
-    return (
-        f"test accuracy {100 * mean(accuracy):.2f} ± {100 * stdev(accuracy):.2f} %, "
-        f"log-loss {mean(loss):.4f} ± {stdev(loss):.4f}"
-    )
+    spreads = (f" ± {100 * stdev(accuracy):.2f}", f" ± {stdev(loss):.4f}") if len(results) > 1 else ("", "")
+    return f"test accuracy {100 * mean(accuracy):.2f}{spreads[0]} %, log-loss {mean(loss):.4f}{spreads[1]}"
 
 
 def _prepare_folder(folder: Path, resume: bool, restart: bool) -> None:

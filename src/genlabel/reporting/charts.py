@@ -100,13 +100,7 @@ def finish_axes(ax: Axes, title: str = "", grid: Literal["both", "x", "y"] | Non
 
 
 def draw_intervals(ax: Axes, rows: Sequence[Interval], axis: str, digits: int = 3) -> None:
-    """Draw a row for each value, from top to bottom: a dot, its interval, and the value at the right.
-
-    >>> ax = Figure().subplots()
-    >>> draw_intervals(ax, [Interval("a", 1.0, 0.5, 1.5)], "gain")
-    >>> [text.get_text() for text in ax.texts]
-    ['1.000']
-    """
+    """Draw a row for each value, from top to bottom: a dot, its interval, and the value at the right."""
     for y, row in enumerate(rows):
         tip = f"{row.name}: {row.value:.{digits}f}"
         if isfinite(row.low) and isfinite(row.high) and row.high > row.low:

@@ -20,20 +20,7 @@ from genlabel.evaluation.diagnosis.density_check import DensityCheck
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
 from genlabel.evaluation.verdict import accuracy_in_percent, interval
-from genlabel.reporting.charts import (
-    ARM_COLORS,
-    GRAY,
-    PALETTE,
-    Bar,
-    HeatCell,
-    Interval,
-    draw_bars,
-    draw_heat_map,
-    draw_intervals,
-    finish_axes,
-    new_figure,
-    plain_text,
-)
+from genlabel.reporting import charts
 from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.svg import set_tips
 
@@ -70,14 +57,14 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
     """
     results = accuracy_in_percent(results)
     methods = list(dict.fromkeys(results["method"]))
-    figure = new_figure(10.0, 1.4 + 0.25 * (title.count("\n") + bool(title)) + 0.62 * len(methods))
+    figure = charts.new_figure(10.0, 1.4 + 0.25 * (title.count("\n") + bool(title)) + 0.62 * len(methods))
     left, right = figure.subplots(1, 2, sharey=True)
     _plot_score(left, results, methods, "accuracy", "{:.1f}", test_size)
     _plot_score(right, results, methods, "log_loss", "{:.3f}", test_size)
     left.set_xlabel("test accuracy (%): higher is better →")
     scale = ", logarithmic axis" if right.get_xscale() == "log" else ""
     right.set_xlabel(f"← test log-loss (nats{scale}): lower is better")
-    left.set_yticks(range(len(methods)), [plain_text(name, 28) for name in methods])
+    left.set_yticks(range(len(methods)), [charts.plain_text(name, 28) for name in methods])
     left.set_ylim(len(methods) - 0.4, -0.7)
     if title:
         figure.suptitle(title)
@@ -86,7 +73,7 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
         ("mean over the splits", {"marker": "D", "markersize": 6, "linewidth": 0}),
         ("95 % interval of the mean, widened for overlapping splits", {"linewidth": 2.5}),
     )
-    handles = [Line2D([], [], color=GRAY, label=label, **look) for label, look in key]
+    handles = [Line2D([], [], color=charts.GRAY, label=label, **look) for label, look in key]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 
@@ -100,9 +87,9 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
     if log_axis:
         ax.set_xscale("log")
     floor, ceiling = (0.0, 100.0) if score == "accuracy" else (smallest / 2 if log_axis else 0.0, np.inf)
-    others = sorted(name for name in methods if name not in ARM_COLORS)  # the same colors in any order of the rows
+    others = sorted(set(methods) - charts.ARM_COLORS.keys())  # the same colors in any order of the rows
     for row, (name, scores) in enumerate(values.items()):
-        color = ARM_COLORS.get(name) or PALETTE[3 + others.index(name) % 5]
+        color = charts.ARM_COLORS.get(name) or charts.PALETTE[3 + others.index(name) % 5]
         mean = scores.mean()
         low, high = np.clip(interval(scores, test_size), floor, ceiling)
         ax.scatter(
@@ -115,7 +102,7 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
         ax.annotate(
             number.format(mean), (mean, row), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=9
         )
-    finish_axes(ax)
+    charts.finish_axes(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.margins(x=0.08)
@@ -130,7 +117,7 @@ def plot_diagnosis(diagnosis: Diagnosis) -> Figure:
     4
     """
     mixed, experiment = diagnosis.mixed, diagnosis.experiment
-    figure = new_figure(7.0, 3.6) if mixed is None else new_figure(11.5, 8.4)
+    figure = charts.new_figure(7.0, 3.6) if mixed is None else charts.new_figure(11.5, 8.4)
     size = f"{diagnosis.n} rows, {diagnosis.d} features, {len(diagnosis.classes)} classes"
     figure.suptitle(f"{diagnosis.verdict.sentence}\n{size}", fontsize=12)
     if mixed is None:
@@ -152,17 +139,17 @@ def draw_density_check(ax: Axes, check: DensityCheck) -> None:
     gains = {"logistic regression": check.over_logistic, "class priors": check.over_prior}
     losses = {"stacked density": check.density, "logistic regression": check.logistic, "class priors": check.prior}
     high = {name: check.density + gain.high for name, gain in gains.items() if np.isfinite(gain.low)}
-    bars = [
-        Bar(name, value, f"{value:.3f}", *((GRAY, 0.4) if name in gains else (PALETTE[2], 1.0)), high.get(name, value))
-        for name, value in losses.items()
-    ]
+    bars = []
+    for name, value in losses.items():
+        color, alpha = (charts.GRAY, 0.4) if name in gains else (charts.PALETTE[2], 1.0)
+        bars.append(charts.Bar(name, value, f"{value:.3f}", color, alpha, high.get(name, value)))
     axis = f"← held-out log-loss (nats, {check.rows} rows): lower is better"
-    draw_bars(ax, bars, f"{axis}\nlines: 95 % interval of the difference to the stacked density")
+    charts.draw_bars(ax, bars, f"{axis}\nlines: 95 % interval of the difference to the stacked density")
     for y, (name, gain) in enumerate(gains.items(), 1):
         if name in high:
             ax.plot([check.density + gain.low, high[name]], [y, y], color="black", linewidth=1.5)
     if np.isfinite(check.density):
-        ax.axvline(check.density, color=PALETTE[2], linewidth=1.0, linestyle=":")
+        ax.axvline(check.density, color=charts.PALETTE[2], linewidth=1.0, linestyle=":")
     ax.set_title(f"The stacked density is {'' if check.trusted else 'not '}trusted", fontsize=10)
 
 
@@ -176,10 +163,10 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
     if k > max_classes:
         worst = diagnosis.to_frame("pairs", MAX_PAIRS)
         rows = [
-            Interval(f"{names[one]} with {names[other]}", share, low, high, PALETTE[1])
+            charts.Interval(f"{names[one]} with {names[other]}", share, low, high, charts.PALETTE[1])
             for one, other, share, low, high in worst[["class_1", "class_2", "intrusion", "low", "high"]].to_numpy()
         ]
-        draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
+        charts.draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
         ax.set_title(title, fontsize=10)
         return
     index = {name: c for c, name in enumerate(diagnosis.classes.tolist())}
@@ -193,8 +180,8 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
             f"{pair['n_mixed']} mixed samples (95 % interval {percent(pair['low'], 0)} to {percent(pair['high'], 0)})\n"
             f"with permuted labels {percent(pair['permuted'], 0)}, unlike any row {percent(pair['atypical'], 0)}"
         )
-        cells.append(HeatCell(index[pair["class_2"]], index[pair["class_1"]], share / 100 / top, text, tip))
-    draw_heat_map(ax, list(names.values()), cells, across="class of one parent", down="class of the other")
+        cells.append(charts.HeatCell(index[pair["class_2"]], index[pair["class_1"]], share / 100 / top, text, tip))
+    charts.draw_heat_map(ax, list(names.values()), cells, across="class of one parent", down="class of the other")
     if k <= 8:
         ax.set_xlabel(f"{ax.get_xlabel()}\nbelow the share: 95 % interval, in %")
     ax.set_title(title, fontsize=10)
@@ -209,14 +196,14 @@ def draw_label_distance(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats)
     middles = [(low + high) / 2 for low, high in overall.index]
     ax.plot(middles, overall, "o-", color="black", linewidth=2, label="all mixed samples")
     worst = mixed.pairs.sort_values("total_variation", ascending=False).head(MAX_CURVES)
-    for color, one, other in zip(PALETTE, worst["class_1"], worst["class_2"], strict=False):
+    for color, one, other in zip(charts.PALETTE, worst["class_1"], worst["class_2"], strict=False):
         here = lambdas[(lambdas["class_1"] == one) & (lambdas["class_2"] == other)]
         middle = (here["lam_low"] + here["lam_high"]) / 2
         ax.plot(middle, here["total_variation"], "o--", color=color, label=f"{names[one]} with {names[other]}")
     ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="lambda: weight of the first class")
     ax.set_ylabel("total variation: 0 same, 1 disjoint")
     ax.legend(fontsize=8, frameon=False, loc="best")
-    finish_axes(ax, "Distance of mixup's label to the stacked density's")
+    charts.finish_axes(ax, "Distance of mixup's label to the stacked density's")
 
 
 def draw_gains(ax: Axes, experiment: PairedExperiment) -> None:
@@ -226,8 +213,8 @@ def draw_gains(ax: Axes, experiment: PairedExperiment) -> None:
     for name, gain in experiment.gains.items():
         arm, _, rival = name.partition(" over ")
         note = f"affinity {experiment.affinity[arm]:.2f}, diversity {experiment.diversity[arm]:.2f}"
-        rows.append(Interval(name, *gain, ARM_COLORS[arm], note if rival == "vanilla" else ""))
-    draw_intervals(ax, rows, "gain in held-out log-loss (nats): higher is better →\nline: 95 % interval")
+        rows.append(charts.Interval(name, *gain, charts.ARM_COLORS[arm], note if rival == "vanilla" else ""))
+    charts.draw_intervals(ax, rows, "gain in held-out log-loss (nats): higher is better →\nline: 95 % interval")
     reach = 1.15 * max(abs(end) for end in ax.get_xlim())
     if np.isfinite(reach):
         ax.set_xlim(-reach, reach)
@@ -243,7 +230,7 @@ def short_names(classes: Any, length: int) -> dict[Any, str]:
     """
     cut = [name if len(name) <= length else name[: length - 1] + "…" for name in map(str, classes)]
     return {
-        key: plain_text(name if cut.count(name) == 1 else f"{number}: {name[: length - 4]}…")
+        key: charts.plain_text(name if cut.count(name) == 1 else f"{number}: {name[: length - 4]}…")
         for number, (key, name) in enumerate(zip(classes, cut, strict=True), 1)
     }
 

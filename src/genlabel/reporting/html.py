@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import isfinite, isnan
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -35,9 +34,6 @@ def environment(package: str = "genlabel.reporting") -> Environment:
     """Return the Jinja2 environment of the templates of a package, which can use those of this package too.
 
     Output is escaped, an unknown name is an error.
-
-    >>> environment().from_string("<p>{{ text }}</p>").render(text="a < b")
-    '<p>a &lt; b</p>'
     """
     loaders = [PackageLoader(name) for name in dict.fromkeys((package, "genlabel.reporting"))]
     result = Environment(
@@ -57,11 +53,7 @@ def environment(package: str = "genlabel.reporting") -> Environment:
 
 
 def clean_text(value: Any) -> str:
-    r"""Return a value as text that a page can hold: control characters are replaced, direction marks are named.
-
-    >>> clean_text("a\x00b \u202eabc")
-    'a\ufffdb [U+202E]abc'
-    """
+    """Return a value as text that a page can hold: control characters are replaced, direction marks are named."""
     if isinstance(value, Markup):
         return value
     text = UNFIT_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", str(value))
@@ -144,9 +136,7 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
-@final
-@dataclass(frozen=True)
-class TableCell:
+class TableCell(NamedTuple):
     """Cell of a :class:`DataTable`."""
 
     text: str
@@ -195,9 +185,7 @@ Row: TypeAlias = list[str | TableCell]
 """Cells of a row of a table; the first one is its heading."""
 
 
-@final
-@dataclass(frozen=True)
-class DataTable:
+class DataTable(NamedTuple):
     """Table of a page, drawn by the macro `data_table`.
 
     >>> table = DataTable("Sizes", ["name", "cm"], [["a < b", TableCell("1.0", 1.0)]])

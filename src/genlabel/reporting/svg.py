@@ -44,18 +44,10 @@ def inline_svg(
 ) -> Markup:
     """Return a figure as an `svg` element: black and white are the theme's text and ground, pale grays its lines.
 
-    Parameters
-    ----------
-    figure : Figure
-    name : str
-        Start of its ids, which differs from that of any other figure of the page.
-    title, description : str
-        Name of the figure, or a sentence that says what it shows, and a longer text, for readers who do not see it.
-    theme_colors : dict of str -> str, optional
-        CSS variables by color, such as {"#0072b2": "c1"}; other colors are the same in light and dark.
+    Its ids start with `name`, which differs from that of any other figure of the page. The title (a name, or a sentence
+    that says what it shows) and the longer description are for readers who do not see it. `theme_colors` are CSS
+    variables by color, such as {"#0072b2": "c1"}; other colors are the same in light and dark.
 
-    Examples
-    --------
     >>> "<title>a &lt; b</title>" in inline_svg(Figure(), "a", "a < b")
     True
     """
@@ -135,7 +127,11 @@ def _compress(part: ET.Element) -> None:
     if "d" in part.attrib:
         part.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", part.attrib["d"]))
     if part.get("href", "").startswith(PNG):
-        part.set("href", _with_palette(part.attrib["href"]))
+        file = BytesIO()
+        with Image.open(BytesIO(b64decode(part.attrib["href"].removeprefix(PNG)))) as image:
+            image.convert("RGBA").quantize(MAX_IMAGE_COLORS, Image.Quantize.FASTOCTREE).save(file, "png", optimize=True)
+        with_palette = PNG + b64encode(file.getvalue()).decode()
+        part.set("href", min(part.attrib["href"], with_palette, key=len))
     if re.fullmatch(r"rotate\(-?0 [^)]*\)", part.get("transform", "")):
         del part.attrib["transform"]
 
@@ -153,12 +149,3 @@ def _theme_color(match: re.Match[str], theme_colors: Mapping[str, str]) -> str:
     if max(red, green, blue) - min(red, green, blue) > 8 or 0x60 < green < 0xC0:
         return match[0]
     return f"{match[1]}: var(--{'text' if green <= 0x60 else 'line' if green < 0xFF else 'card'})"
-
-
-def _with_palette(source: str) -> str:
-    """Return an image with a palette, if that is smaller."""
-    with Image.open(BytesIO(b64decode(source.removeprefix(PNG)))) as image:
-        file = BytesIO()
-        image.convert("RGBA").quantize(MAX_IMAGE_COLORS, Image.Quantize.FASTOCTREE).save(file, "png", optimize=True)
-    small = PNG + b64encode(file.getvalue()).decode()
-    return min(source, small, key=len)

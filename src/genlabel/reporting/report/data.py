@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import isnan
 from operator import add
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from genlabel.data.tables import Table
 from genlabel.evaluation.comparison import PRIOR_BASELINE
@@ -29,9 +28,7 @@ UNBALANCED = 0.8
 """Share of the largest class from which accuracy says little."""
 
 
-@final
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """Figure of a section with its title and caption."""
 
     figure: Figure
@@ -39,9 +36,7 @@ class Chart:
     caption: str
 
 
-@final
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Command to type."""
 
     text: str
@@ -51,9 +46,7 @@ Block: TypeAlias = str | Chart | DataTable | Code | Sequence[str] | Mapping[str,
 """Block of a section: a paragraph, a figure, a table, a command, a list, or names with values."""
 
 
-@final
-@dataclass(frozen=True)
-class ReportSection:
+class ReportSection(NamedTuple):
     """Section of the report."""
 
     id: str
@@ -73,11 +66,6 @@ class ReportData:
     notes: Sequence[str]
     settings: Mapping[str, str]
     command: str
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """Class labels of the table, (k,)."""
-        return np.unique(self.table.y.to_numpy())
 
     @property
     def n_splits(self) -> int:
@@ -246,7 +234,7 @@ def trust_answer(data: ReportData) -> list[str]:
         if majority >= UNBALANCED and not isnan(balanced) and not isnan(auc):
             text += (
                 f" With classes so unbalanced, accuracy says little: balanced accuracy is {percent(balanced)} "
-                f"({percent(1 / len(data.classes), 0)} is guessing), AUC {auc:.3f}."
+                f"({percent(1 / data.table.y.nunique(), 0)} is guessing), AUC {auc:.3f}."
             )
         if not isnan(error):
             text += f" Its probabilities are off by {error:.3f} on average (calibration error; larger for few rows)."

@@ -13,17 +13,7 @@ from numpy.typing import NDArray
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.diagnose import MIN_SHARE
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
-from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
-from genlabel.reporting.charts import (
-    ARM_COLORS,
-    GRAY,
-    PALETTE,
-    Curve,
-    draw_curves,
-    heat_map_figure,
-    new_figure,
-    plain_text,
-)
+from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, draw_density_check, draw_gains, draw_intrusion
 from genlabel.reporting.html import (
     DataTable,
@@ -59,12 +49,7 @@ def mixing_section(data: ReportData) -> ReportSection | None:
         return None
     if diagnosis.experiment is None:
         return ReportSection("mixing", "Would mixing help", [diagnosis.verdict.reasons, _density_check(diagnosis)])
-    blocks = [INTRODUCTION, *_experiment(diagnosis.experiment), _density_check(diagnosis)]
-    return ReportSection("mixing", "Would mixing help: a paired experiment", blocks)
-
-
-def _experiment(experiment: PairedExperiment) -> tuple[Chart, DataTable]:
-    """Return the chart of the gains and the table of the networks."""
+    experiment = diagnosis.experiment
     clear = [name for name, gain in experiment.gains.items() if gain.low > 0 or gain.high < 0]
     caption = (
         f"Right of zero is better: {list_names(clear)} {'is' if len(clear) == 1 else 'are'} clear of the noise. "
@@ -72,8 +57,9 @@ def _experiment(experiment: PairedExperiment) -> tuple[Chart, DataTable]:
         else "All intervals contain zero: no difference beyond the noise. "
     )
     caption += f"{count_of(experiment.rows, 'row')} were held out once each, in {experiment.folds} folds."
-    figure = new_figure(7.2, 2.9)
+    figure = charts.new_figure(7.2, 2.9)
     draw_gains(figure.subplots(), experiment)
+    chart = Chart(figure, "Gains in the paired experiment", caption)
     rows: list[Row] = [
         [
             arm,
@@ -81,21 +67,22 @@ def _experiment(experiment: PairedExperiment) -> tuple[Chart, DataTable]:
             number_cell(100 * experiment.accuracy[arm], 1),
             *(number_cell(of_arm.get(arm, float("nan")), 2) for of_arm in (experiment.affinity, experiment.diversity)),
         ]
-        for arm in ARM_COLORS
+        for arm in charts.ARM_COLORS
     ]
-    table_caption = (
+    caption = (
         "Networks alone. Affinity: accuracy of vanilla on mixed samples over that on rows; diversity: training loss on "
         "mixed samples over that on rows. Neither alone predicts the gain."
     )
-    table = DataTable(table_caption, ["arm", "log-loss", "accuracy %", "affinity", "diversity"], rows)
-    return Chart(figure, "Gains in the paired experiment", caption), table
+    table = DataTable(caption, ["arm", "log-loss", "accuracy %", "affinity", "diversity"], rows)
+    blocks = [INTRODUCTION, chart, table, _density_check(diagnosis)]
+    return ReportSection("mixing", "Would mixing help: a paired experiment", blocks)
 
 
 def _density_check(diagnosis: Diagnosis) -> Block:
     check = diagnosis.density_check
     if isnan(check.density):
         return f"{'; '.join(check.reasons)}."
-    figure = new_figure(7.2, 2.5)
+    figure = charts.new_figure(7.2, 2.5)
     draw_density_check(figure.subplots(), check)
     caption = (
         f"The stacked density {'can' if check.trusted else 'cannot'} be trusted here: its held-out log-loss is "
@@ -111,7 +98,7 @@ def intrusion_section(data: ReportData) -> ReportSection | None:
     if diagnosis is None or diagnosis.mixed is None:
         return None
     k, mean, pairs = len(diagnosis.classes), diagnosis.mixed.means, diagnosis.mixed.pairs
-    figure = heat_map_figure(k) if k <= MAX_CLASSES else new_figure(7.2, 4.6)
+    figure = charts.heat_map_figure(k) if k <= MAX_CLASSES else charts.new_figure(7.2, 4.6)
     draw_intrusion(figure.subplots(), diagnosis, diagnosis.mixed)
     worst = pairs.iloc[int(pairs["low"].argmax())]
     caption = (
@@ -129,10 +116,6 @@ def intrusion_section(data: ReportData) -> ReportSection | None:
     if 8 < k <= MAX_CLASSES:
         caption += " Cells are in percent."
     chart = Chart(figure, "Share of mixed samples that land among another class, by pair of classes", caption)
-    return ReportSection("intrusion", "Where mixed samples land", [chart, _pair_table(diagnosis)])
-
-
-def _pair_table(diagnosis: Diagnosis) -> DataTable:
     columns: dict[str, Callable[[dict[Hashable, Any]], TableCell]] = {
         "% of mixup": lambda pair: number_cell(100 * pair["weight"], 1),
         "measured": lambda pair: number_cell(pair["n_mixed"], 0),
@@ -147,91 +130,16 @@ def _pair_table(diagnosis: Diagnosis) -> DataTable:
         for pair in diagnosis.to_frame("pairs", MAX_PAIR_ROWS).to_dict("records")
     ]
     caption = "Pairs of classes, the clearest intrusion first; label distance: total variation of both labels, 0 to 1"
-    return DataTable(caption, ["class 1", "class 2", *columns], rows, words=[1])
+    table = DataTable(caption, ["class 1", "class 2", *columns], rows, words=[1])
+    return ReportSection("intrusion", "Where mixed samples land", [chart, table])
 
 
 def label_section(data: ReportData) -> ReportSection | None:
-    """Return the section about both labels of mixed samples; None where none were measured."""
+    """Return the section about both labels of mixed samples, along lambda and where they differ most; None without."""
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.mixed is None:
         return None
-    blocks: list[Block] = [*_label_chart(diagnosis, diagnosis.mixed), _largest_distances(diagnosis, diagnosis.mixed)]
-    return ReportSection("labels", "Two labels along lambda", blocks)
-
-
-def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
-    """Draw the mean label of the stacked density along lambda and mixup's lines, for the pairs that differ most."""
-    different = mixed.pairs[mixed.pairs["class_1"] != mixed.pairs["class_2"]]
-    worst = different.sort_values("total_variation", ascending=False).head(MAX_LABEL_PAIRS)
-    classes = diagnosis.classes.tolist()
-    pairs = [tuple(map(classes.index, pair)) for pair in worst[["class_1", "class_2"]].to_numpy().tolist()]
-    if not pairs:
-        return []
-    figure = new_figure(1.2 + 2.5 * len(pairs), 3.1)
-    axes = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
-    for ax, (one, other) in zip(axes, pairs, strict=True):
-        lam, labels = _of_pair(mixed, one, other)
-        columns = [labels[:, one], labels[:, other]]
-        if len(classes) > 2:
-            columns.append(1.0 - labels[:, one] - labels[:, other])
-        ax.plot([0, 1], [0, 1], "--", color=PALETTE[0], linewidth=1.4)
-        ax.plot([0, 1], [1, 0], "--", color=PALETTE[1], linewidth=1.4)
-        names = [name_of(classes[one]), name_of(classes[other]), "all other classes"]
-        curves = [_binned(lam, *curve) for curve in zip(columns, names, PALETTE, strict=False)]
-        draw_curves(ax, curves, "lambda: weight of the first class", "probability" if ax is axes[0] else "")
-        title = " with ".join(name_of(classes[c], MAX_TITLE_NAME) for c in (one, other))
-        ax.set_title(plain_text(title), fontsize=10)
-    names = ["first class", "second class", *(["all other classes"] if len(classes) > 2 else [])]
-    handles = [Line2D([], [], color=color, label=name) for color, name in zip(PALETTE, names, strict=False)]
-    handles.append(Line2D([], [], color=GRAY, linestyle="--", label="dashed: mixup's label"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)
-    return [Chart(figure, "Labels of mixed samples along lambda", _label_caption(diagnosis, mixed, *pairs[0]))]
-
-
-def _of_pair(mixed: MixedSampleStats, one: int, other: int) -> tuple[Values, Values]:
-    """Return the weights of the first class and the stacked density's labels of the mixed samples of a pair."""
-    first, second, lam = mixed.samples.pairs
-    here = (mixed.class_index[first] == one) & (mixed.class_index[second] == other)
-    return lam[here], mixed.samples.density_labels[here]
-
-
-def _binned(lam: Values, values: Values, name: str, color: str) -> Curve:
-    """Return means over bins of lambda or, of few mixed samples, over groups of neighbors."""
-    if len(lam) < MIN_BINNED:
-        groups = np.array_split(np.argsort(lam, kind="stable"), max(1, len(lam) // SMALL_GROUP))
-    else:
-        cell = np.minimum((lam * BINS).astype(np.intp), BINS - 1)
-        groups = [np.flatnonzero(cell == number) for number in range(BINS)]
-    groups = [group for group in groups if len(group) >= MIN_BIN]
-    x, y = ([float(part[group].mean()) for group in groups] for part in (lam, values))
-    tips = [
-        f"{name}: {mean:.2f} at lambda {weight:.2f} (mean of {count_of(len(group), 'mixed sample')})"
-        for weight, mean, group in zip(x, y, groups, strict=True)
-    ]
-    return Curve(x, y, tips, color)
-
-
-def _label_caption(diagnosis: Diagnosis, mixed: MixedSampleStats, one: int, other: int) -> str:
-    """Return a sentence about both labels near lambda = 1/2 of the pair whose labels differ most."""
-    lam, labels = _of_pair(mixed, one, other)
-    middle = np.abs(lam - 0.5) <= 0.15
-    names = [name_of(name) for name in diagnosis.classes]
-    text = f"The labels differ most for mixed samples of {names[one]} with {names[other]}."
-    if middle.sum() < MIN_BIN:
-        return text
-    mean, weight = labels[middle].mean(0), float(lam[middle].mean())
-    text += (
-        f" Near lambda = 1/2 mixup gives {names[one]} {weight:.2f}, {names[other]} {1 - weight:.2f}; the stacked "
-        f"density gives {names[one]} {mean[one]:.2f}, {names[other]} {mean[other]:.2f} on average"
-    )
-    rest = mean.copy()
-    rest[[one, other]] = 0.0
-    third = int(rest.argmax())
-    return text + (f", {names[third]} {rest[third]:.2f}." if rest[third] >= 0.005 else ".")
-
-
-def _largest_distances(diagnosis: Diagnosis, mixed: MixedSampleStats) -> DataTable:
-    """Return the mixed samples whose two labels differ most."""
+    mixed = diagnosis.mixed
     samples, names = mixed.samples, [name_of(name, MAX_CELL_NAME) for name in diagnosis.classes]
     lam = samples.pairs.lam
     enough = np.minimum(lam, 1.0 - lam) >= MIN_SHARE
@@ -254,4 +162,76 @@ def _largest_distances(diagnosis: Diagnosis, mixed: MixedSampleStats) -> DataTab
         "Mixed samples whose two labels differ most, of those with a tenth of either parent at least; rows are counted "
         "from 0, lambda is the weight of the first"
     )
-    return DataTable(caption, [*head, "distance", "typicality"], rows, words=[2, 3, 5, 6])
+    table = DataTable(caption, [*head, "distance", "typicality"], rows, words=[2, 3, 5, 6])
+    return ReportSection("labels", "Two labels along lambda", [*_label_chart(diagnosis, mixed), table])
+
+
+def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
+    """Draw the mean label of the stacked density along lambda and mixup's lines, for the pairs that differ most."""
+    different = mixed.pairs[mixed.pairs["class_1"] != mixed.pairs["class_2"]]
+    worst = different.sort_values("total_variation", ascending=False).head(MAX_LABEL_PAIRS)
+    classes = diagnosis.classes.tolist()
+    pairs = [tuple(map(classes.index, pair)) for pair in worst[["class_1", "class_2"]].to_numpy().tolist()]
+    if not pairs:
+        return []
+    figure = charts.new_figure(1.2 + 2.5 * len(pairs), 3.1)
+    axes = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
+    for ax, (one, other) in zip(axes, pairs, strict=True):
+        lam, labels = _of_pair(mixed, one, other)
+        columns = [labels[:, one], labels[:, other]]
+        if len(classes) > 2:
+            columns.append(1.0 - labels[:, one] - labels[:, other])
+        ax.plot([0, 1], [0, 1], "--", color=charts.PALETTE[0], linewidth=1.4)
+        ax.plot([0, 1], [1, 0], "--", color=charts.PALETTE[1], linewidth=1.4)
+        names = [name_of(classes[one]), name_of(classes[other]), "all other classes"]
+        curves = [_binned(lam, *curve) for curve in zip(columns, names, charts.PALETTE, strict=False)]
+        charts.draw_curves(ax, curves, "lambda: weight of the first class", "probability" if ax is axes[0] else "")
+        title = " with ".join(name_of(classes[c], MAX_TITLE_NAME) for c in (one, other))
+        ax.set_title(charts.plain_text(title), fontsize=10)
+    names = ["first class", "second class", *(["all other classes"] if len(classes) > 2 else [])]
+    handles = [Line2D([], [], color=color, label=name) for color, name in zip(charts.PALETTE, names, strict=False)]
+    handles.append(Line2D([], [], color=charts.GRAY, linestyle="--", label="dashed: mixup's label"))
+    figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)
+    return [Chart(figure, "Labels of mixed samples along lambda", _label_caption(diagnosis, mixed, *pairs[0]))]
+
+
+def _of_pair(mixed: MixedSampleStats, one: int, other: int) -> tuple[Values, Values]:
+    """Return the weights of the first class and the stacked density's labels of the mixed samples of a pair."""
+    first, second, lam = mixed.samples.pairs
+    here = (mixed.class_index[first] == one) & (mixed.class_index[second] == other)
+    return lam[here], mixed.samples.density_labels[here]
+
+
+def _binned(lam: Values, values: Values, name: str, color: str) -> charts.Curve:
+    """Return means over bins of lambda or, of few mixed samples, over groups of neighbors."""
+    if len(lam) < MIN_BINNED:
+        groups = np.array_split(np.argsort(lam, kind="stable"), max(1, len(lam) // SMALL_GROUP))
+    else:
+        cell = np.minimum((lam * BINS).astype(np.intp), BINS - 1)
+        groups = [np.flatnonzero(cell == number) for number in range(BINS)]
+    groups = [group for group in groups if len(group) >= MIN_BIN]
+    x, y = ([float(part[group].mean()) for group in groups] for part in (lam, values))
+    tips = [
+        f"{name}: {mean:.2f} at lambda {weight:.2f} (mean of {count_of(len(group), 'mixed sample')})"
+        for weight, mean, group in zip(x, y, groups, strict=True)
+    ]
+    return charts.Curve(x, y, tips, color)
+
+
+def _label_caption(diagnosis: Diagnosis, mixed: MixedSampleStats, one: int, other: int) -> str:
+    """Return a sentence about both labels near lambda = 1/2 of the pair whose labels differ most."""
+    lam, labels = _of_pair(mixed, one, other)
+    middle = np.abs(lam - 0.5) <= 0.15
+    names = [name_of(name) for name in diagnosis.classes]
+    text = f"The labels differ most for mixed samples of {names[one]} with {names[other]}."
+    if middle.sum() < MIN_BIN:
+        return text
+    mean, weight = labels[middle].mean(0), float(lam[middle].mean())
+    text += (
+        f" Near lambda = 1/2 mixup gives {names[one]} {weight:.2f}, {names[other]} {1 - weight:.2f}; the stacked "
+        f"density gives {names[one]} {mean[one]:.2f}, {names[other]} {mean[other]:.2f} on average"
+    )
+    rest = mean.copy()
+    rest[[one, other]] = 0.0
+    third = int(rest.argmax())
+    return text + (f", {names[third]} {rest[third]:.2f}." if rest[third] >= 0.005 else ".")

@@ -11,19 +11,7 @@ from numpy.typing import NDArray
 from genlabel.evaluation.comparison import PRIOR_BASELINE
 from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
 from genlabel.evaluation.verdict import accuracy_in_percent
-from genlabel.reporting.charts import (
-    ARM_COLORS,
-    COOL,
-    GRAY,
-    HEAT,
-    Curve,
-    HeatCell,
-    draw_curves,
-    draw_heat_map,
-    heat_map_figure,
-    new_figure,
-    plain_text,
-)
+from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, plot_comparison
 from genlabel.reporting.html import (
     DataTable,
@@ -58,16 +46,10 @@ MIN_PREDICTIONS = 5
 
 def comparison_section(data: ReportData) -> ReportSection | None:
     """Return the section with scores and pairs of methods; None without a comparison."""
-    if data.results is None:
+    results = data.results
+    if results is None:
         return None
-    blocks: list[Block] = [_comparison_chart(data, data.results), _score_table(data, data.results)]
-    alone = "There is one method, and none to compare it with."
-    blocks.append(_pair_table(data) if data.comparison["pairs"] else alone)
-    return ReportSection("methods", "The methods side by side", blocks)
-
-
-def _comparison_chart(data: ReportData, results: pd.DataFrame) -> Chart:
-    """Draw all methods but the prior baseline, which lies far from the others."""
+    # the prior baseline lies far from the others
     shown = [name for name in data.ranking if name != PRIOR_BASELINE] or data.ranking
     ordered = pd.concat([results[results["method"] == name] for name in shown])
     best, near, prior = data.best, data.near, data.mean(PRIOR_BASELINE, "log_loss")
@@ -81,7 +63,21 @@ def _comparison_chart(data: ReportData, results: pd.DataFrame) -> Chart:
             f"Lines are 95 % intervals of the mean over {data.n_splits} splits; methods share the splits, so methods "
             "whose lines overlap may still differ: see the pairs below."
         )
-    return Chart(plot_comparison(ordered, test_size=data.test_size), "Scores of the methods", caption)
+    chart = Chart(plot_comparison(ordered, test_size=data.test_size), "Scores of the methods", caption)
+    rows: list[Row] = []
+    for pair in data.comparison["pairs"]:
+        low, high = pair["low"], pair["high"]
+        known = low is not None and high is not None
+        interval = f"{signed(low, 4)} to {signed(high, 4)}" if known else ""
+        result = ("better" if low > 0 else "worse" if high < 0 else "within noise") if known else "unknown"
+        better = TableCell(f"{pair['better']} of {pair['splits']}", pair["better"])
+        gain = TableCell(signed(pair["gain"], 4), pair["gain"])
+        rows.append([pair["method"], pair["other"], better, gain, TableCell(interval, low), result])
+    head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
+    caption = "Pairs on the same splits; the gain is the log-loss of the other less that of the method"
+    pairs = DataTable(caption, head, rows, words=[1, 5])
+    last: Block = pairs if rows else "There is one method, and none to compare it with."
+    return ReportSection("methods", "The methods side by side", [chart, _score_table(data, results), last])
 
 
 def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
@@ -104,21 +100,6 @@ def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
     return DataTable(caption, head, rows, best=[data.ranking.index(data.best)], sorted_by=1)
 
 
-def _pair_table(data: ReportData) -> DataTable:
-    rows: list[Row] = []
-    for pair in data.comparison["pairs"]:
-        low, high = pair["low"], pair["high"]
-        known = low is not None and high is not None
-        interval = f"{signed(low, 4)} to {signed(high, 4)}" if known else ""
-        result = ("better" if low > 0 else "worse" if high < 0 else "within noise") if known else "unknown"
-        better = TableCell(f"{pair['better']} of {pair['splits']}", pair["better"])
-        gain = TableCell(signed(pair["gain"], 4), pair["gain"])
-        rows.append([pair["method"], pair["other"], better, gain, TableCell(interval, low), result])
-    head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
-    caption = "Pairs on the same splits; the gain is the log-loss of the other less that of the method"
-    return DataTable(caption, head, rows, words=[1, 5])
-
-
 def trust_section(data: ReportData) -> ReportSection | None:
     """Return the section about held-out predictions; None where none were counted."""
     if not data.counts:
@@ -128,8 +109,25 @@ def trust_section(data: ReportData) -> ReportSection | None:
     introduction = f"Predictions of held-out rows, in the {source}."
     if data.repeats_of_a_row > 1:
         introduction += f" A row is held out {data.repeats_of_a_row:.0f} times on average, and counted as often."
-    blocks = [introduction, _calibration_chart(data), *_confusion(data.counted_method, data.best_counts)]
-    return ReportSection("trust", "How far to trust it", [*blocks, _class_table(data)])
+    counts, method = data.best_counts, data.counted_method
+    n_rows = {str(name): int(number) for name, number in data.table.y.value_counts().items()}
+    others = [name for name in charts.ARM_COLORS if name in data.counts and name != method]
+    with np.errstate(invalid="ignore"):
+        f1 = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
+    rows: list[Row] = [
+        [
+            name,
+            TableCell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
+            TableCell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
+            *(percent_cell(float(score[c])) for score in (counts.precision, counts.recall, f1)),
+            *(percent_cell(float(data.counts[other].recall[c])) for other in others),
+        ]
+        for c, name in enumerate(counts.classes)
+    ]
+    head = ["class", "rows", "held out", "precision", "recall", "F1", *(f"recall, {name}" for name in others)]
+    classes = DataTable(f"Each class by {method}: precision, recall and F1 score on held-out rows", head, rows)
+    blocks = [introduction, _calibration_chart(data), *_confusion(method, counts), classes]
+    return ReportSection("trust", "How far to trust it", blocks)
 
 
 def _calibration_error(counts: PredictionCounts) -> float:
@@ -139,17 +137,17 @@ def _calibration_error(counts: PredictionCounts) -> float:
 
 
 def _calibration_chart(data: ReportData) -> Chart:
-    methods = list(dict.fromkeys(name for name in (*ARM_COLORS, data.counted_method) if name in data.counts))
+    methods = list(dict.fromkeys(name for name in (*charts.ARM_COLORS, data.counted_method) if name in data.counts))
     best = data.best_counts
     rare = int(best.class_counts.argmin()) if len(best.classes) == 2 else None
     x = "predicted probability" if rare is None else f"predicted probability of {name_of(best.classes[rare], 16)}"
-    figure = new_figure(0.8 + 2.5 * len(methods), 3.0)
+    figure = charts.new_figure(0.8 + 2.5 * len(methods), 3.0)
     axes = figure.subplots(1, len(methods), sharey=True, squeeze=False)[0]
     for ax, name in zip(axes, methods, strict=True):
         curve = _calibration_curve(name, data.counts[name], rare, data.repeats_of_a_row)
-        ax.plot([0, 1], [0, 1], "--", color=GRAY, linewidth=1.2)
-        draw_curves(ax, [curve], plain_text(x), "observed frequency" if ax is axes[0] else "")
-        ax.set_title(plain_text(f"{name}, off by {_calibration_error(data.counts[name]):.3f}", 34), fontsize=10)
+        ax.plot([0, 1], [0, 1], "--", color=charts.GRAY, linewidth=1.2)
+        charts.draw_curves(ax, [curve], charts.plain_text(x), "observed frequency" if ax is axes[0] else "")
+        ax.set_title(charts.plain_text(f"{name}, off by {_calibration_error(data.counts[name]):.3f}", 34), fontsize=10)
     size, mass, hits = _bins(best, rare).T
     worst = int(np.abs(mass - hits).argmax())
     predicted, observed = mass[worst] / max(size[worst], 1), hits[worst] / max(size[worst], 1)
@@ -162,7 +160,7 @@ def _calibration_chart(data: ReportData) -> Chart:
     return Chart(figure, "Calibration of the probabilities", caption)
 
 
-def _calibration_curve(name: str, counts: PredictionCounts, rare: int | None, repeats: float) -> Curve:
+def _calibration_curve(name: str, counts: PredictionCounts, rare: int | None, repeats: float) -> charts.Curve:
     """Return observed frequency by predicted probability; a row counts once for the intervals."""
     bins = _bins(counts, rare)
     size, mass, hits = bins[bins[:, 0] >= MIN_PREDICTIONS].T
@@ -173,7 +171,8 @@ def _calibration_curve(name: str, counts: PredictionCounts, rare: int | None, re
         for p, q, n in zip(x, y, size, strict=True)
     ]
     sizes = (4.0 + 5.0 * np.sqrt(size / max(float(counts.reliability[:, 0].max()), 1.0))) ** 2
-    return Curve(x, y, tips, ARM_COLORS.get(name, GRAY), low.tolist(), high.tolist(), sizes.tolist())
+    color = charts.ARM_COLORS.get(name, charts.GRAY)
+    return charts.Curve(x, y, tips, color, low.tolist(), high.tolist(), sizes.tolist())
 
 
 def _bins(counts: PredictionCounts, rare: int | None) -> NDArray[np.float64]:
@@ -208,9 +207,9 @@ def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
             text = "" if not times else f"{100 * share[i, j]:.0f}{' %' * (k <= MAX_FULL_CLASSES)}"
             predicted = f"{name_of(names[i])} predicted as {name_of(names[j])}"
             tip = f"{predicted}: {times} of {counts.class_counts[i]} ({percent(float(share[i, j]))})"
-            cells.append(HeatCell(i, j, float(share[i, j]), text, tip, COOL if i == j else HEAT))
-    figure = heat_map_figure(k)
-    draw_heat_map(figure.subplots(), names, cells, across="predicted class", down="true class")
+            cells.append(charts.HeatCell(i, j, float(share[i, j]), text, tip, charts.COOL if i == j else charts.HEAT))
+    figure = charts.heat_map_figure(k)
+    charts.draw_heat_map(figure.subplots(), names, cells, across="predicted class", down="true class")
     chart = Chart(figure, f"Confusion matrix of {method}", f"{caption} Cells are percentages of a row.")
     return [chart, *([_error_table(method, counts, wrong)] if k > MAX_FULL_CLASSES else [])]
 
@@ -229,23 +228,3 @@ def _error_table(method: str, counts: PredictionCounts, wrong: NDArray[np.int64]
     ]
     head = ["true class", "predicted as", "times", "of its class"]
     return DataTable(f"The most frequent errors of {method}", head, rows, words=[1])
-
-
-def _class_table(data: ReportData) -> DataTable:
-    counts, method = data.best_counts, data.counted_method
-    n_rows = {str(name): int(number) for name, number in data.table.y.value_counts().items()}
-    others = [name for name in ARM_COLORS if name in data.counts and name != method]
-    with np.errstate(invalid="ignore"):
-        f1 = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
-    rows: list[Row] = [
-        [
-            name,
-            TableCell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
-            TableCell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
-            *(percent_cell(float(score[c])) for score in (counts.precision, counts.recall, f1)),
-            *(percent_cell(float(data.counts[other].recall[c])) for other in others),
-        ]
-        for c, name in enumerate(counts.classes)
-    ]
-    head = ["class", "rows", "held out", "precision", "recall", "F1", *(f"recall, {name}" for name in others)]
-    return DataTable(f"Each class by {method}: precision, recall and F1 score on held-out rows", head, rows)

@@ -119,7 +119,7 @@ def report_html(data: ReportData, json_name: str) -> str:
     template = environment().get_template("report.j2")
     return template.render(
         name=shorten(data.table.name, 80),
-        size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(len(data.classes), 'class')}",
+        size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(data.table.y.nunique(), 'class')}",
         headline=headline(data),
         answers=answers(data),
         notes=first_notes(data),
@@ -150,24 +150,7 @@ def report_dict(data: ReportData) -> dict[str, Any]:
 
 
 def table_section(data: ReportData) -> ReportSection:
-    """Return the section on the table: notes and leaks, classes, columns."""
-    notes: Block = list(dict.fromkeys(data.notes)) or "There are no notes: no column was left out, no value changed."
-    return ReportSection("table", "What was found in the table", [notes, _class_chart(data), _column_table(data)])
-
-
-def settings_section(data: ReportData, json_name: str) -> ReportSection:
-    """Return the section with the command, settings and versions."""
-    facts = {name: value for name, value in data.settings.items() if value}
-    if data.diagnosis is not None:
-        settings = [f"{name.replace('_', ' ')} {value}" for name, value in data.diagnosis.settings.items()]
-        facts["diagnosis"] = ", ".join(settings)
-    facts["versions"] = ", ".join(f"{name} {number}" for name, number in software_versions().items())
-    facts["values"] = f"all of them are in {json_name}, in the folder of this page"
-    command: list[Block] = ["The command that made this page:", Code(data.command)] if data.command else []
-    return ReportSection("repeat", "Settings and how to repeat it", [*command, facts])
-
-
-def _class_chart(data: ReportData) -> Chart:
+    """Return the section on the table: notes and leaks, classes, columns with the missing and distinct values."""
     counts = data.table.y.value_counts()
     k, n = len(counts), int(counts.sum())
     bars = [
@@ -189,11 +172,7 @@ def _class_chart(data: ReportData) -> Chart:
     )
     figure = new_figure(7.2, 0.9 + 0.27 * len(bars))
     draw_bars(figure.subplots(), bars, "rows")
-    return Chart(figure, "Rows of each class", caption)
-
-
-def _column_table(data: ReportData) -> DataTable:
-    """Return the columns with the missing values and the distinct ones of the first feature of each."""
+    chart = Chart(figure, "Rows of each class", caption)
     X = data.table.X
     columns = data.table.columns or [ColumnSpec(str(name), kind_of(X[name]), (name,)) for name in X.columns]
     rows: list[Row] = []
@@ -207,4 +186,18 @@ def _column_table(data: ReportData) -> DataTable:
     more = len(columns) - MAX_COLUMNS
     caption = f"Columns{f', the first {MAX_COLUMNS}; {more} more are in the JSON file' if more > 0 else ''}"
     head = ["column", "kind", "features", "missing", "distinct", "why it is left out"]
-    return DataTable(caption, head, rows, words=[2, 5])
+    table = DataTable(caption, head, rows, words=[2, 5])
+    notes: Block = list(dict.fromkeys(data.notes)) or "There are no notes: no column was left out, no value changed."
+    return ReportSection("table", "What was found in the table", [notes, chart, table])
+
+
+def settings_section(data: ReportData, json_name: str) -> ReportSection:
+    """Return the section with the command, settings and versions."""
+    facts = {name: value for name, value in data.settings.items() if value}
+    if data.diagnosis is not None:
+        settings = [f"{name.replace('_', ' ')} {value}" for name, value in data.diagnosis.settings.items()]
+        facts["diagnosis"] = ", ".join(settings)
+    facts["versions"] = ", ".join(f"{name} {number}" for name, number in software_versions().items())
+    facts["values"] = f"all of them are in {json_name}, in the folder of this page"
+    command: list[Block] = ["The command that made this page:", Code(data.command)] if data.command else []
+    return ReportSection("repeat", "Settings and how to repeat it", [*command, facts])
