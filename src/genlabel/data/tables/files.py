@@ -13,7 +13,7 @@ from typing import IO
 import pandas as pd
 
 from genlabel._atomic_io import atomic_writer
-from genlabel.data.tables.formats import TableFormat, format_of, formats, writable_suffixes
+from genlabel.data.tables.formats import TableFormat, format_of, formats
 
 
 def read_frame(
@@ -82,29 +82,31 @@ def write_frame(frame: pd.DataFrame, path: Path | IO[str]) -> None:
     if not isinstance(path, Path):
         formats()[0].write(frame, path, ".csv")
         return
-    suffix = check_output_suffix("output", path)
+    table_format, suffix = check_output_suffix("output", path)
     with atomic_writer(path) as temporary:
-        _format_to_write(suffix).write(frame, temporary, suffix)
+        table_format.write(frame, temporary, suffix)
 
 
-def check_output_suffix(option: str, path: Path) -> str:
-    """Return the ending of an output file; raise if it cannot be written.
+def check_output_suffix(option: str, path: Path) -> tuple[TableFormat, str]:
+    """Return the format and the ending of an output file; raise if it cannot be written.
 
     >>> check_output_suffix("output", Path("out.xlsx"))
     Traceback (most recent call last):
     ValueError: output='out.xlsx' ends in '.xlsx'; use one of .csv, .tsv, .csv.gz, .parquet, .feather, .jsonl
     """
-    suffixes = [suffix for suffix in writable_suffixes() if path.name.lower().endswith(suffix)]
-    if not suffixes:
-        raise ValueError(f"{option}={str(path)!r} ends in {path.suffix!r}; use one of {', '.join(writable_suffixes())}")
-    required = _format_to_write(suffixes[0]).requires
-    if required is not None:
+    by_suffix = {suffix: table_format for table_format in formats() for suffix in table_format.writable}
+    suffix = next((suffix for suffix in by_suffix if path.name.lower().endswith(suffix)), None)
+    if suffix is None:
+        raise ValueError(f"{option}={str(path)!r} ends in {path.suffix!r}; use one of {', '.join(by_suffix)}")
+    table_format = by_suffix[suffix]
+    if table_format.requires is not None:
+        package, extra = table_format.requires
         try:
-            import_module(required[0])
+            import_module(package)
         except ImportError as error:
-            message = f'{option}={str(path)!r} needs {required[0]}; pip install "genlabel[{required[1]}]"'
+            message = f'{option}={str(path)!r} needs {package}; pip install "genlabel[{extra}]"'
             raise ValueError(message) from error
-    return suffixes[0]
+    return table_format, suffix
 
 
 def table_name(path: Path) -> str:
@@ -146,10 +148,6 @@ def join_names(names: Iterable[object], max_names: int = 30) -> str:
     quoted = [repr(str(name)) for name in names]
     more = f" and {len(quoted) - max_names} more" if len(quoted) > max_names else ""
     return ", ".join(quoted[:max_names]) + more
-
-
-def _format_to_write(suffix: str) -> TableFormat:
-    return next(table_format for table_format in formats() if suffix in table_format.writable)
 
 
 @contextmanager

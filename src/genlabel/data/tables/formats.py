@@ -100,15 +100,6 @@ def readable_suffixes() -> tuple[str, ...]:
     return tuple(suffix for table_format in formats() for suffix in table_format.suffixes)
 
 
-def writable_suffixes() -> tuple[str, ...]:
-    """Return the file endings that can be written.
-
-    >>> writable_suffixes()
-    ('.csv', '.tsv', '.csv.gz', '.parquet', '.feather', '.jsonl')
-    """
-    return tuple(suffix for table_format in formats() for suffix in table_format.writable)
-
-
 def format_of(path: Path) -> TableFormat:
     """Return the format of a file: by its ending, else by its first bytes, else text.
 
