@@ -157,34 +157,34 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
 @pytest.mark.parametrize(
     "name, content, target, message",
     [
-        ("t.csv", "", "y", "could not be read: it is empty; it needs a line of column names"),
-        ("t.csv", "a,y\n", "y", "has no rows; it needs a line of column names"),
-        ("t.csv", "a,y\n1,p\n2,q,3\n", "y", "could not be read: .*line 3"),
-        ("t.csv", "a,y\n1,p,3\n2,q,3\n", "y", "could not be read: Length of header"),
-        ("t.csv", 'a,y\n"1,p\n', "y", "could not be read: .*EOF inside string"),
-        ("t.csv", b"\xff\xfea,y", "y", "could not be read: .*truncated data"),
+        ("t.csv", "", "y", "empty"),
+        ("t.csv", "a,y\n", "y", "no rows"),
+        ("t.csv", "a,y\n1,p\n2,q,3\n", "y", "line 3"),
+        ("t.csv", "a,y\n1,p,3\n2,q,3\n", "y", "Length of header"),
+        ("t.csv", 'a,y\n"1,p\n', "y", "EOF inside string"),
+        ("t.csv", b"\xff\xfea,y", "y", "truncated data"),
         ("t.csv", b"a,y\x00\x01\n", "y", "not a text file"),
-        ("t.csv.gz", b"\x1f\x8bjunk", "y", "could not be read: "),
-        ("t.jsonl", '{"a": 1}\n[2]\n', "y", "could not be read: line 2"),
-        ("t.csv", "a,b\n1,2\n", "y", "target='y' is no column of .*its columns are 'a', 'b'"),
-        ("t.csv", "a,b\n1,2\n", None, "name the label column of .*--target: one of 'a', 'b'"),
+        ("t.csv.gz", b"\x1f\x8bjunk", "y", "could not be read"),
+        ("t.jsonl", '{"a": 1}\n[2]\n', "y", "line 2"),
+        ("t.csv", "a,b\n1,2\n", "y", "target='y'"),
+        ("t.csv", "a,b\n1,2\n", None, "--target"),
         (
             "t.csv",
             CONTINUOUS,
             "y",
-            "60 distinct numbers in 60 rows, it looks like .*--target-is-categorical.*--bins 3",
+            "--bins 3",
         ),
-        ("t.csv", IDENTIFIER, "y", "60 distinct texts in 60 rows: an identifier; name a column of classes"),
+        ("t.csv", IDENTIFIER, "y", "identifier"),
         (
             "t.csv",
             "a,y\n1,p\n2,p\n",
             "y",
-            r"has one class only \(empty cells count as missing\); name a column",
+            "one class",
         ),
-        ("t.csv", "a,b,a,y\n1,2,3,p\n", "y", "several columns named 'a'; rename them"),
-        ("t.csv", "y\np\nq\n", "y", "has no column of features"),
+        ("t.csv", "a,b,a,y\n1,2,3,p\n", "y", "several columns"),
+        ("t.csv", "y\np\nq\n", "y", "no column of features"),
         ("t.parquet", "junk", "y", "could not be read"),
-        ("t.xlsx", "junk", "y", "could not be read: File is not a zip file"),
+        ("t.xlsx", "junk", "y", "zip"),
     ],
 )
 def test_bad_files_are_refused(
@@ -207,24 +207,24 @@ def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="or give the path of a file") as caught:
+    with pytest.raises(ValueError, match="known table") as caught:
         load_table("irsi")
     assert all(f"'{name}'" in str(caught.value) for name in ["irsi", *EMBEDDED, *SYNTHETIC])
 
 
 @pytest.mark.parametrize("name", ["missing.csv", "some/where"])
 def test_missing_file(name: str) -> None:
-    with pytest.raises(FileNotFoundError, match=f"there is no file '{name}'; check the path"):
+    with pytest.raises(FileNotFoundError, match=name):
         load_table(name, "y")
 
 
 def test_folder(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a folder; name a file in it"):
+    with pytest.raises(ValueError, match="folder"):
         load_table(tmp_path, "y")
 
 
 def test_target_is_for_files() -> None:
-    with pytest.raises(ValueError, match=r"target='species' is for files; 'iris' has its own labels"):
+    with pytest.raises(ValueError, match="target='species'"):
         load_table("iris", "species")
 
 
@@ -232,7 +232,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = write(tmp_path / "t.parquet", "junk")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "fastparquet", None)
-    with pytest.raises(ValueError, match=r'pip install "genlabel\[parquet\]"'):
+    with pytest.raises(ValueError, match="pip install"):
         load_table(path, "y")
 
 
@@ -298,14 +298,13 @@ def test_columns_without_values_are_left_out_with_a_note(tmp_path: Path) -> None
 def test_find_source_reads_only_the_header(tmp_path: Path) -> None:
     csv = write(tmp_path / "t.csv", "a;b b;label\n1;2;x\nnot;enough\nand;too;many;fields\n")
     assert find_source(csv, "b b") == ("t", "b b")
-    near = r"target='Label' is no column of .*; did you mean 'label'\? Its columns are 'a', 'b b', 'label'$"
-    with pytest.raises(ValueError, match=near):
+    with pytest.raises(ValueError, match="did you mean 'label'"):
         find_source(csv, "Label")
     pytest.importorskip("pyarrow")
     parquet = tmp_path / "t.parquet"
     pd.DataFrame({"a": [1], "label": ["x"]}, index=pd.Index(["row"], name="name")).to_parquet(parquet)
     assert find_source(parquet, "label") == ("t", "label")
-    with pytest.raises(ValueError, match=r"target='name' is no column of .*; its columns are 'a', 'label'$"):
+    with pytest.raises(ValueError, match="target='name'"):
         find_source(parquet, "name")
     with pytest.raises(ValueError, match="could not be read"):
         find_source(write(tmp_path / "u.parquet", "junk"), "label")

@@ -150,9 +150,9 @@ def test_surrounding_spaces_are_ignored(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "could not be read: it is empty; it needs a line of column names"),
-        ("\n \n", "could not be read: it is empty"),
-        ("a,y\n1,p\n2,q,r\n", "line 3 has 3 values"),
+        ("", "empty"),
+        ("\n \n", "empty"),
+        ("a,y\n1,p\n2,q,r\n", "line 3"),
     ],
     ids=["empty", "blank", "ragged"],
 )
@@ -164,19 +164,19 @@ def test_text_files_without_a_table(tmp_path: Path, text: str, message: str) -> 
 
 def test_a_file_without_column_names_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("5.1,3.5,0\n4.9,3.0,1\n")
-    with pytest.raises(ValueError, match=r"target='y' is no column of .*; its first line holds numbers, and must hold"):
+    with pytest.raises(ValueError, match="first line holds numbers"):
         read_table(tmp_path / "t.csv", "y")
 
 
 @pytest.mark.parametrize(
     "option, given, message",
     [
-        ("drop", ["twon"], r"drop='twon' is no column of .*; did you mean 'town'\? Its columns are"),
-        ("force_include", ["zzz"], "force_include='zzz' is no column of .*; its columns are"),
-        ("groups", "Town", r"groups='Town' is no column of .*; did you mean 'town'\?"),
-        ("time", "town", "time='town' of .* has neither dates nor numbers"),
-        ("time", "y", "time='y' is the target"),
-        ("drop", ["y"], "drop='y' is the target"),
+        ("drop", ["twon"], "did you mean 'town'"),
+        ("force_include", ["zzz"], "force_include='zzz'"),
+        ("groups", "Town", "did you mean 'town'"),
+        ("time", "town", "neither dates nor numbers"),
+        ("time", "y", "time='y'"),
+        ("drop", ["y"], "drop='y'"),
     ],
 )
 def test_unknown_columns_are_errors(tmp_path: Path, option: str, given: Any, message: str) -> None:
@@ -198,15 +198,15 @@ def test_lists_and_objects_become_json_strings(ending: str, tmp_path: Path) -> N
 
 
 def test_a_feather_file_with_offsets_beyond_its_memory_is_an_error(tmp_path: Path) -> None:
-    """Arrow takes the places of texts from the file; one that is far away would be read all the same."""
+    """Arrow takes the offsets of strings from the file, and would read one that is far away."""
     pytest.importorskip("pyarrow")
     path = tmp_path / "t.feather"
     pd.DataFrame({"t": list("abcdefgh")}).to_feather(path, compression="uncompressed")
     content = bytearray(path.read_bytes())
-    places = {size: np.arange(9, dtype=size).tobytes() for size in ("<i4", "<i8")}
-    size, at = next((size, content.index(one)) for size, one in places.items() if one in content)
+    offsets = {size: np.arange(9, dtype=size).tobytes() for size in ("<i4", "<i8")}
+    size, at = next((size, content.index(stored)) for size, stored in offsets.items() if stored in content)
     assert read_frame(path)["t"].tolist() == list("abcdefgh")
     far, begin = np.array([2**30], dtype=size).tobytes(), at + 4 * np.dtype(size).itemsize
     path.write_bytes(bytes(content[:begin]) + far + bytes(content[begin + len(far) :]))
-    with pytest.raises(ValueError, match=r"t\.feather' could not be read: "):
+    with pytest.raises(ValueError, match="feather"):
         read_frame(path)

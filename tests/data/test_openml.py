@@ -105,11 +105,11 @@ def test_numeric_classes_are_integers(tmp_path: Path, offline: None) -> None:
             [f"1,{i}" for i in range(30)],
             {"x": "NUMERIC", "y": "NUMERIC"},
             "y",
-            r"made \(7\) is for regression.* 30 dis",
+            "regression",
         ),
-        (["1,1,no", "2,2,no"], KINDS, "class", r"made \(7\) has one class only in 'class'"),
-        (["1,1,yes", "2,2,no"], KINDS, "code,class", "has 2 usable targets, 'code', 'class'; one is needed"),
-        (["1,1,yes", "2,2,no"], KINDS, "", "has 0 usable targets"),
+        (["1,1,no", "2,2,no"], KINDS, "class", "one class"),
+        (["1,1,yes", "2,2,no"], KINDS, "code,class", "2 usable targets"),
+        (["1,1,yes", "2,2,no"], KINDS, "", "0 usable targets"),
         (["yes", "no"], {"class": "{yes,no}"}, "class", "no column of features"),
     ],
 )
@@ -122,7 +122,7 @@ def test_datasets_without_classes_are_errors(
 
 
 def test_a_dataset_that_is_not_available(tmp_path: Path, offline: None) -> None:
-    with pytest.raises(OSError, match=r"OpenML dataset 7 is not cached in .*no network.*GENLABEL_DATA_HOME"):
+    with pytest.raises(OSError, match="GENLABEL_DATA_HOME"):
         load_openml(7, tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
 
@@ -139,7 +139,7 @@ def test_a_damaged_cache_is_an_error_and_is_unchanged(tmp_path: Path, offline: N
     else:
         write(path, "[]")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"OpenML dataset 7 is cached in .*, but cannot be read \(.*remove its files"):
+    with pytest.raises(ValueError, match="cannot be read"):
         load_openml(7, tmp_path)
     assert contents(tmp_path) == before
 
@@ -149,7 +149,7 @@ def test_a_cache_cannot_name_files_outside_of_it(tmp_path: Path, offline: None) 
     make_set(home, 7, ["1,1,yes", "2,2,no"], KINDS, "class", url="https://www.openml.org/../../../secret")
     write(home.parent / "secret.gz", "secret")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"cannot be read \(.*secret' leaves the cache"):
+    with pytest.raises(ValueError, match="leaves the cache"):
         load_openml(7, home)
     assert contents(tmp_path) == before
 
@@ -172,11 +172,11 @@ def test_downloads_are_added_to_the_cache(tmp_path: Path, monkeypatch: pytest.Mo
 def test_manifest(tmp_path: Path) -> None:
     assert openml_manifest(tmp_path) is None
     (tmp_path / "manifest.csv").write_text("id,name,n,d,k,status,group,note\n61,iris,150,4,3,exact,A,\n")
-    found = openml_manifest(tmp_path)
-    assert found is not None
-    assert found["id"].tolist() == [61]
+    manifest = openml_manifest(tmp_path)
+    assert manifest is not None
+    assert manifest["id"].tolist() == [61]
     (tmp_path / "manifest.csv").write_text("id,name\n61,iris\n")
-    with pytest.raises(ValueError, match="has no column 'n', 'd', 'k'"):
+    with pytest.raises(ValueError, match="no column"):
         openml_manifest(tmp_path)
 
 
@@ -218,8 +218,8 @@ def test_commands_list_and_load_cached_datasets(tmp_path: Path, offline: None, m
     every = json.loads(invoke("datasets", "--json").stdout)
     assert {"iris", "two-circle", "openml:7"} <= {one["name"] for one in every}
     assert all(find_source(one["name"])[1] is None for one in every)
-    (found,) = json.loads(invoke("datasets", "--json", "--search", "MADE").stdout)
-    assert (found["rows"], found["classes"], found["paper"]) == (60, "2", "Table 1, Table 9")
+    (row,) = json.loads(invoke("datasets", "--json", "--search", "MADE").stdout)
+    assert (row["rows"], row["classes"], row["paper"]) == (60, "2", "Table 1, Table 9")
     assert "2 tables" in invoke("datasets", "--search", "twin").stdout
     assert find_source("openml:made") == find_source("OpenML:7") == ("openml-7", None)
     for wrong, messages in (("openml:twin", "'8', '9'"), ("openml:none", "not an available")):

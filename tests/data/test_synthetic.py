@@ -140,7 +140,7 @@ def test_rows_are_shuffled(case: Case) -> None:
 @every
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "7", True, None])
 def test_a_bad_size_is_an_error(case: Case, bad: object) -> None:
-    with pytest.raises(ValueError, match=rf"{case.size}={bad!r} .* at least {case.low}"):
+    with pytest.raises(ValueError, match=f"{case.size}={bad!r}"):
         case.make(bad)
 
 
@@ -148,14 +148,14 @@ def test_a_bad_size_is_an_error(case: Case, bad: object) -> None:
     "case", [case for case in CASES.values() if case.low == 2], ids=lambda case: case.make.__name__
 )
 def test_one_point_does_not_fill_two_circles_or_moons(case: Case) -> None:
-    with pytest.raises(ValueError, match=f"{case.size}=1 .* at least 2"):
+    with pytest.raises(ValueError, match=f"{case.size}=1"):
         case.make(1)
 
 
 @noisy
 @pytest.mark.parametrize("bad", [-0.1, np.nan, np.inf])
 def test_a_bad_noise_is_an_error(case: Case, bad: float) -> None:
-    with pytest.raises(ValueError, match=f"noise={bad!r} .* 0 for no noise"):
+    with pytest.raises(ValueError, match=f"noise={bad!r}"):
         case.make(noise=bad)
 
 
@@ -207,7 +207,7 @@ def test_the_noise_is_laplace_and_independent(case: Case, noise: float | None) -
     assert_plausible(stats.spearmanr(residual[:, 0], clean[:, 0]).pvalue)
 
 
-PLACES: Any = {
+CENTERS: Any = {
     "circle": [[(1, 0)], [(0.8, 0)]],
     "moon": [[(1, 0)], [(0, 0.5)]],
     "two-circle": [[(2.2, 0), (-0.4, 0)], [(2.0, 0), (-0.2, 0)]],
@@ -215,18 +215,18 @@ PLACES: Any = {
     "ket": [[(-0.8, 0)], [(0.8, 0)]],
     "y": [[(-0.625, 0.625)], [(0.625, 0.625)], [(0, -0.825)]],
 }
-"""Of the smallest sets, where a class has one place on each curve."""
+"""Points of the smallest datasets without noise: a class has one on each curve."""
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_a_pair_of_points_scatters_around_its_known_place(name: str) -> None:
-    """With one point a circle, moon or stroke the clean places are known by hand: no second call as the oracle."""
-    case, places = CASES[name], PLACES[name]
+@pytest.mark.parametrize("name", CENTERS)
+def test_a_pair_of_points_scatters_around_its_known_center(name: str) -> None:
+    """With one point a circle, moon or stroke the points without noise are known by hand."""
+    case, centers = CASES[name], CENTERS[name]
     rng, residual = np.random.default_rng(1), []
     for _ in range(500):
         X, y = case.make(case.low, random_state=rng)
         for c in range(case.k):
-            gaps = X[y == c][:, None] - np.array(places[c])
+            gaps = X[y == c][:, None] - np.array(centers[c])
             residual += [g[np.abs(g).sum(axis=1).argmin()] for g in gaps]
     assert_plausible(stats.kstest(np.ravel(residual), stats.laplace(scale=case.noise).cdf).pvalue)
 

@@ -25,9 +25,7 @@ PRICES = RNG.integers(100, 900, 400)
 )
 def test_a_quantity_is_an_error_that_names_the_options(y: pd.Series) -> None:
     y = pd.Series(y, name="y")
-    with pytest.raises(
-        ValueError, match=r"target='y' of 't.csv' has \d+ distinct numbers in \d+ rows.*--target-is-categorical.*--bins"
-    ):
+    with pytest.raises(ValueError, match="--target-is-categorical"):
         read_target(y, "t.csv")
     known = y.replace("NA", np.nan)
     assert read_target(y, "t.csv", classes=True).nunique() == known.nunique()
@@ -59,10 +57,10 @@ def test_equal_numbers_share_a_bin() -> None:
     "values, settings, message",
     [
         (["a", "b"], {"bins": 2}, "bins=2"),
-        ([1, 2], {"bins": 1}, "bins=1 must be a whole number of at least 2"),
+        ([1, 2], {"bins": 1}, "bins=1"),
         ([1, 2], {"bins": 2, "classes": True}, "exclude"),
-        ([f"2024-{m:02}-{d:02}" for m in range(1, 4) for d in range(1, 10)] * 3, {}, "27 distinct dates"),
-        (["a"] * 5, {}, "one class only"),
+        ([f"2024-{m:02}-{d:02}" for m in range(1, 4) for d in range(1, 10)] * 3, {}, "dates"),
+        (["a"] * 5, {}, "one class"),
     ],
 )
 def test_unusable_targets_are_errors(values: list[object], settings: dict[str, object], message: str) -> None:
