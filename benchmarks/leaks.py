@@ -3,9 +3,9 @@
     python benchmarks/leaks.py
     python benchmarks/leaks.py --shown
 
-Nothing is fitted but small trees. What is found in a dataset as it is may be a leak or a false alarm: `--shown` prints
-each line, to be judged by reading. The rules were mended after such a reading of these very datasets, so the shares
-flatter. Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
+Only small trees are fitted. An alarm in an unchanged dataset may be a leak or a false one: `--shown` prints each note,
+to be judged by reading. The rules were improved after such a reading of these very datasets, so the shares flatter.
+Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
 import argparse
@@ -25,21 +25,21 @@ from genlabel_paper.benchmark.command import manifest_ids
 
 PLANTED = "planted"
 KINDS = {
-    "numbers the rows": "number the rows",
+    "numbers the rows": "row numbers",
     "alone gives the class": "alone gives the class",
     "names groups": "groups of rows",
     "copies": "equal rows stay",
     "equal, but no copies": "split like any other",
-    "runs of a class": "neighbouring rows",
+    "runs of a class": "neighboring rows",
 }
-"""What is counted, and how it is told."""
+"""Kinds of leaks -> words of their notes."""
 
 
 def id_by_target(table: Table, rng: np.random.Generator) -> Table:
     """Add numbers of rows in the order of the target, the rows being in another."""
-    place = np.empty(len(table.y), dtype=int)
-    place[np.argsort(table.y.to_numpy(dtype=str), kind="stable")] = np.arange(1, len(table.y) + 1)
-    return replace(table, X=table.X.assign(**{PLANTED: place}))
+    rank = np.empty(len(table.y), dtype=int)
+    rank[np.argsort(table.y.to_numpy(dtype=str), kind="stable")] = np.arange(1, len(table.y) + 1)
+    return replace(table, X=table.X.assign(**{PLANTED: rank}))
 
 
 def id_with_gaps(table: Table, rng: np.random.Generator) -> Table:
@@ -68,14 +68,14 @@ PLANTS: dict[str, Callable[[Table, np.random.Generator], Table]] = {
 }
 
 
-def is_found(plant: str, table: Table) -> bool:
-    """Whether what was planted does no harm any more."""
+def is_harmless(plant: str, table: Table) -> bool:
+    """Return whether a planted leak is dropped, or its copies are grouped."""
     return table.groups is not None if PLANTS[plant] is copies else PLANTED not in table.X
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shown", action="store_true", help="print what is found in each dataset")
+    parser.add_argument("--shown", action="store_true", help="print the notes of each dataset")
     parser.add_argument("--max-rows", type=int, default=20_000)
     args = parser.parse_args()
     manifest = openml_manifest()
@@ -91,17 +91,17 @@ def main() -> None:
         notes = drop_leaks(table).notes
         as_is.update(kind for kind, words in KINDS.items() if any(words in note for note in notes))
         rng = np.random.default_rng(number)
-        result = [plant for plant, change in PLANTS.items() if is_found(plant, drop_leaks(change(table, rng)))]
-        planted.update(result)
+        detected = [plant for plant, change in PLANTS.items() if is_harmless(plant, drop_leaks(change(table, rng)))]
+        planted.update(detected)
         if args.shown:
-            missed = [f"planted and not found: {plant}" for plant in PLANTS if plant not in result]
+            missed = [f"planted and not detected: {plant}" for plant in PLANTS if plant not in detected]
             size = f"{number} {table.name} {table.X.shape}, {table.y.nunique()} classes"
             print("\n".join(f"{size}: {line}" for line in [*notes, *missed] or ["nothing"]))
     print(f"datasets: {len(ids)}")
     for kind in KINDS:
         print(f"as they are, {kind}: {as_is[kind]}")
     for plant in PLANTS:
-        print(f"planted, {plant}: found in {planted[plant]}")
+        print(f"planted, {plant}: detected in {planted[plant]}")
 
 
 if __name__ == "__main__":
