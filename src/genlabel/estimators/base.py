@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import replace
 from itertools import product
 from numbers import Integral
-from typing import Any, ClassVar, Self, cast, final
+from typing import Any, ClassVar, Self, TypeVar, cast, final
 
 import numpy as np
 import torch
@@ -26,18 +26,14 @@ from genlabel.estimators.classifier import Calibration, ProbabilityClassifier
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
-from genlabel.mixing import Mixer
 from genlabel.model_selection.options import (
     HALVING_SCHEDULE,
     HALVING_SCHEDULE_LARGE,
     HALVING_STEPS,
     MAX_BATCHES,
     MAX_HALVING_EPOCHS,
-    REFIT,
-    SEARCH,
     SEARCHES,
     STAGE_DEADLINES,
-    TYPICALITY,
     TrainingOptions,
     resolve_search,
     resolve_training,
@@ -51,6 +47,7 @@ from genlabel.training.batching import Hyperparameters
 from genlabel.training.fleet_trainer import AVERAGING_POWER
 from genlabel.training.networks.staged import Ensemble, log_proba_of
 
+T = TypeVar("T")
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """Hidden layers by name; "auto" makes all of them candidates."""
 WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
@@ -98,10 +95,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             data = self._training_data(X, y, sample_weight, groups, space, progress)
             progress.plan(space.stage_shares(space.needs_folds(), self.fits_typicality))
             labelers, density = prepare_labelers(space, data, progress)
-            with progress.stage(SEARCH, until=space.search.deadline):
+            with progress.stage("search", until=space.search.deadline):
                 tasks = fold_tasks(space, data, labelers) if space.needs_folds() else []
                 results = search(space, data, tasks, progress)
-            with progress.stage(REFIT, until=STAGE_DEADLINES[REFIT]):
+            with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
                 (fitted,) = refit(space, data, labelers, results, progress)
             self._set_fitted_attributes(data, fitted, density, self._fit_typicality(data, progress))
         return self
@@ -154,10 +151,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             data = base._training_data(X, y, sample_weight, groups, space, progress)
             progress.plan(space.stage_shares(space.needs_folds(chosen), self.fits_typicality))
             labelers, density = prepare_labelers(space, data, progress)
-            with progress.stage(SEARCH, until=space.search.deadline):
+            with progress.stage("search", until=space.search.deadline):
                 tasks = fold_tasks(space, data, labelers) if space.needs_folds(chosen) else []
                 results = search(space, data, tasks, progress, chosen)
-            with progress.stage(REFIT, until=STAGE_DEADLINES[REFIT]):
+            with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
                 fits = refit(space, data, labelers, results, progress)
             typicality, fitted = self._fit_typicality(data, progress), {name: copy(base) for name in subsets}
             for classifier, fit in zip(fitted.values(), fits, strict=True):
@@ -239,7 +236,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def _fit_typicality(self, data: CVData, progress: FitProgress) -> Typicality | None:
         if not self.fits_typicality:
             return None
-        with progress.stage(TYPICALITY):
+        with progress.stage("typicality"):
             return Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
 
     def _set_fitted_attributes(
@@ -310,12 +307,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     @final
     def resolved_config(self) -> dict[str, Any]:
-        """Return what the names among the parameters stand for: candidates, densities, options.
-
-        >>> from genlabel import MixupClassifier
-        >>> len(MixupClassifier().resolved_config()["candidates"])
-        12
-        """
+        """Return what the names among the parameters stand for: candidates, densities, options."""
         space = self.search_space(self.plain_space(torch.device("cpu")))
         training, halving = space.training, {}
         if space.search.is_halving:
@@ -339,11 +331,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
 
 def hidden_layers(network: Any) -> tuple[int, ...]:
-    """Return the hidden layers of a network; "auto" has those of the multilayer perceptron.
-
-    >>> hidden_layers("logistic"), hidden_layers([64, 32])
-    ((), (64, 32))
-    """
+    """Return the hidden layers of a network; "auto" has those of the multilayer perceptron."""
     if isinstance(network, str):
         check_choice("network", network, ["auto", *NETWORKS], also="a sequence of hidden layer sizes such as (64, 128)")
         return NETWORKS["mlp" if network == "auto" else network]
@@ -352,16 +340,16 @@ def hidden_layers(network: Any) -> tuple[int, ...]:
     return tuple(check_count("network", size) for size in network)
 
 
-def resolve_mixers(mixer: Any, known: Mapping[str, Mixer]) -> list[Mixer]:
-    """Return the mixers among which a search chooses: a name, a mixer, or several of them."""
-    several = isinstance(mixer, Sequence) and not isinstance(mixer, str)
-    if several and not mixer:
-        raise ValueError("mixer is an empty sequence; give at least one, such as Mixup(alpha=0.3)")
-    result = []
-    for each in mixer if several else [mixer]:
-        if not isinstance(each, Mixer):
-            check_choice("mixer", each, known, also="a Mixer such as Mixup(alpha=0.5)")
-        result.append(each if isinstance(each, Mixer) else known[each])
+def resolve_parts(name: str, given: Any, kind: type[Any], known: Mapping[str, T], also: str) -> list[T]:
+    """Return the mixers or labelers among which a search chooses: a name, an object, or several of them."""
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    if several and not given:
+        raise ValueError(f"{name} is an empty sequence; give at least one, such as {also}")
+    result: list[T] = []
+    for part in given if several else [given]:
+        if not isinstance(part, kind):
+            check_choice(name, part, known, also=f"a {kind.__name__} such as {also}")
+        result.append(part if isinstance(part, kind) else known[part])
     return result
 
 

@@ -69,11 +69,6 @@ class Calibration(NamedTuple):
         If crossed, the log-probabilities are those of the network of each fold, (folds, m, k). In each fold, each class
         is compared with all others; the intervals of two classes mirror each other. A new row has the mean weight of
         the known ones, so that the scale of the weights does not matter.
-
-        >>> known = Calibration.of(np.log([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 1, 0, 1]))
-        >>> lower, upper = known(np.log([[0.85, 0.15], [0.2, 0.8]]))
-        >>> lower.round(2).tolist(), upper.round(2).tolist()
-        ([[0.33, 0.0], [0.0, 0.5]], [[1.0, 0.67], [0.5, 1.0]])
         """
         all_queries = log_proba.astype(np.float32)
         m, k = all_queries.shape[-2:]
@@ -232,14 +227,6 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         It is a conformal p-value (:class:`Typicality`): about one in twenty rows like those of the training set has a
         typicality of 0.05 or less; most rows unlike them do. `typicality_.columns(X)` names the column to check first.
         A classifier without densities needs :meth:`fit_typicality` first.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from genlabel import GenerativeClassifier
-        >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-        >>> (model.typicality([[5.1, 3.5, 1.4, 0.2], [5.1, 3.5, 1.4, 2.5]]) > 0.05).tolist()
-        [True, False]
         """
         points = self.encode(X)
         if not hasattr(self, "typicality_"):
@@ -264,17 +251,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         Isotonic regression on the rows that a fold of the search held out estimates how often rows with such a
         probability are of a class; the new row joins them once as one of the class and once as one of another (Vovk,
         Petej and Fedorova, 2015, sections 2 and 3). Each class is compared with all others, and the bounds are the
-        means over the folds. If the networks of the folds predict, each is evaluated with its own held-out rows. A wide
-        interval states that few held-out rows are like this one. `predict_proba` may lie outside: the held-out rows
-        then correct it.
-
-        An interval is about the frequency among such rows; it is not a confidence interval of this row:
-        docs/intervals.md. A classifier without held-out rows needs :meth:`fit_interval` first.
-
-        Returns
-        -------
-        Intervals
-            lower, upper: ndarrays (m, k), columns in the order of `classes_`.
+        means over the folds. `predict_proba` may lie outside: the held-out rows then correct it. It is not a confidence
+        interval of this row: docs/intervals.md. A classifier without held-out rows needs :meth:`fit_interval` first.
 
         Examples
         --------

@@ -91,11 +91,7 @@ class GenerativeClassifier(ProbabilityClassifier):
         return self
 
     def resolved_config(self) -> dict[str, Any]:
-        """Return the density for which a name stands.
-
-        >>> GenerativeClassifier("kernel").resolved_config()
-        {'density': KernelDensity()}
-        """
+        """Return the density for which a name stands."""
         return {"density": named_density(self.density)}
 
     def predict_log_proba_scaled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:

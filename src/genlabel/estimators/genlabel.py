@@ -13,8 +13,8 @@ from genlabel._validation import check_choice, check_interval
 from genlabel.attacks import Attack
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
 from genlabel.densities.candidates import named_densities
-from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_mixers, with_networks
-from genlabel.mixing import Mixup
+from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_parts, with_networks
+from genlabel.mixing import Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainingOptions
 from genlabel.model_selection.scoring import Pooling, PoolWeights
 from genlabel.model_selection.search_space import SearchSpace, mixing_configs, parameter_grid
@@ -103,11 +103,9 @@ class GenLabelClassifier(NetworkClassifier):
         The trained network (float64), or the mean of several, for `scaler_(X)`.
     labeler_ : Labeler
         The fitted labeler of the chosen density, for `scaler_(X)`. At gamma = 0, mixup's.
-    typicality_ : Typicality
-        Learned from the training rows, for :meth:`typicality`.
-    venn_abers_ : Calibration
-        The held-out rows of the search, for :meth:`predict_proba_interval` (absent if there are none, or if they were
-        attacked).
+    typicality_, venn_abers_
+        For :meth:`typicality` and :meth:`predict_proba_interval`; the latter, held-out rows of the search, is absent if
+        there are none or if they were attacked.
 
     Examples
     --------
@@ -164,7 +162,6 @@ class GenLabelClassifier(NetworkClassifier):
         density : "auto", "gaussian", "kernel" or ClassDensity
             Here "gaussian" is the paper's unshrunk GM, "kernel" its KDE, "auto" the choice between the two.
         alpha : float
-            Parameter of the Beta distribution of lam.
         **params
             Other parameters in the place of the paper's, as of `set_params`.
 
@@ -206,7 +203,7 @@ class GenLabelClassifier(NetworkClassifier):
                 f"density={self.density!r} cannot be used in latent space, whose features were learned from the labels "
                 "of all rows; use density='gaussian' or 'kernel'"
             )
-        mixers = resolve_mixers(self.mixer, {"mixup": Mixup(0.3)})
+        mixers = resolve_parts("mixer", self.mixer, Mixer, {"mixup": Mixup(0.3)}, "Mixup(alpha=0.5)")
         if any(mixer.max_depth for mixer in mixers):
             raise ValueError(f"mixer={self.mixer!r} mixes hidden layers; densities label inputs, so use Mixup()")
         fractions = parameter_grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
@@ -227,7 +224,7 @@ class GenLabelClassifier(NetworkClassifier):
             params=params,
             densities=list(densities.values()),
             priors=self.priors,
-            feature_space=plain if latent else None,
+            feature_space=replace(plain, stream=1) if latent else None,
             pooling=pooling,
             calibrate=pooling is None and plain.search.is_halving and isinstance(self.pool_with_density, str),
             label_params=frozenset({"gamma", "density"}),

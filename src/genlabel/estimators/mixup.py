@@ -9,8 +9,8 @@ from typing import Any, Self, cast, final
 
 import numpy as np
 
-from genlabel._validation import check_choice, check_count, check_interval
-from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_mixers, with_networks
+from genlabel._validation import check_count, check_interval
+from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_parts, with_networks
 from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainingOptions
@@ -29,8 +29,7 @@ class MixupClassifier(NetworkClassifier):
     Parameters
     ----------
     network : "mlp", "logistic", "auto" or sequence of int
-        Two hidden ReLU layers of 128, softmax regression, or the given hidden layers; "auto" lets the search choose
-        between the first two (where hidden layers are mixed, it is the first).
+        See :class:`GenLabelClassifier`; where hidden layers are mixed, "auto" is "mlp".
     mixer : "mixup", "manifold", None, Mixer or sequence of Mixer
         "mixup" is `Mixup(alpha=0.3)`, one lam for each sample; "manifold" mixes the input or one of the first two
         hidden layers, drawn for each batch (Verma et al., 2019); None is plain training. The search chooses among
@@ -93,14 +92,8 @@ class MixupClassifier(NetworkClassifier):
         """Return the classifier in the paper's own setting (arXiv Table 11 and Section E.2).
 
         Every sample is mixed, lam ~ Beta(1, 1) once a batch; the learning rate is chosen by held-out accuracy over 6
-        folds; weight decay is 1e-4; one network predicts, trained for 100 epochs on all rows.
-
-        Parameters
-        ----------
-        network : "logistic", "mlp" or sequence of int
-        mixer : "mixup", "manifold", None or Mixer
-        **params
-            Other parameters in the place of the paper's, as of `set_params`.
+        folds; weight decay is 1e-4; one network predicts, trained for 100 epochs on all rows. `params` replace the
+        paper's, as in `set_params`.
 
         Examples
         --------
@@ -119,15 +112,8 @@ class MixupClassifier(NetworkClassifier):
 
     def search_space(self, plain: SearchSpace) -> SearchSpace:
         """Check the parameters of the method and return its candidates, made from those of plain training."""
-        several = isinstance(self.labeler, Sequence) and not isinstance(self.labeler, str)
-        if several and not len(self.labeler):
-            raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
         known: dict[str, Labeler] = {"linear": LinearLabel(), "logistic": LogisticLabel()}
-        labelers: list[Labeler] = []
-        for each in self.labeler if several else [self.labeler]:
-            if not isinstance(each, Labeler):
-                check_choice("labeler", each, known, also="a Labeler such as LogisticLabel(sigma=0.3)")
-            labelers.append(each if isinstance(each, Labeler) else known[each])
+        labelers = resolve_parts("labeler", self.labeler, Labeler, known, "LogisticLabel(sigma=0.3)")
         space = replace(
             plain,
             mixing=self._mixing(len(plain.hidden), labelers),
@@ -167,7 +153,7 @@ class MixupClassifier(NetworkClassifier):
             "mixup": Mixup(0.3),
             "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1))),
         }
-        mixers = resolve_mixers(self.mixer, known)
+        mixers = resolve_parts("mixer", self.mixer, Mixer, known, "Mixup(alpha=0.5)")
         deepest = max(mixer.max_depth for mixer in mixers)
         if deepest > depth:
             raise ValueError(
@@ -194,20 +180,17 @@ class AdaMixupClassifier(NetworkClassifier):
     Parameters
     ----------
     network : "mlp", "logistic" or sequence of int
-        Two hidden ReLU layers of 128, softmax regression, or the given hidden layers.
     policy_hidden : int
         Width of the one hidden layer of policy and critic.
     intrusion_weight : float
         Weight of the critic's loss.
     alternating : bool
         Whether each step is two: the critic's, then that of the classifier and the policy.
-    class_weight : None, "balanced" or dict
     search : "grid" or GridSearch
         The three networks train for all epochs at once, so there is no halving search, no time limit and no restored
         epoch, and networks trained on all rows predict.
-    training : TrainingOptions, optional
-        Of all three networks.
-    random_state : None, int or RandomState
+    class_weight, training, random_state
+        See :class:`GenLabelClassifier`; the options of training are those of all three networks.
 
     Attributes
     ----------
@@ -270,8 +253,7 @@ class AdaMixupClassifier(NetworkClassifier):
 
     def _set_fitted_attributes(self, data: CVData, fit: FitResult, *args: Any) -> None:
         super()._set_fitted_attributes(data, fit, *args)
-        trainer, X = cast(AdaMixupTrainer, fit.trainer), data.whole.X
-        policy = cast(AdaMixupNetworks, trainer.networks).policy
+        policy, X = cast(AdaMixupTrainer, fit.trainer).networks.policy, data.whole.X
         low, high, share = policy_statistics(policy, X, seed=data.seed)[fit.index].tolist()
         self.policy_ = policy.network(0, fit.index)
         self.policy_range_, self.mixing_share_ = (low, high), share
@@ -283,12 +265,12 @@ class AdaMixupTrainer:
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._train = partial(train_adamixup, *args, **options)
-        self.networks: AdaMixupNetworks | None = None
+        self.networks: AdaMixupNetworks
 
     @property
     def fleet(self) -> Fleet:
         """The classifiers."""
-        return cast(AdaMixupNetworks, self.networks).classifier
+        return self.networks.classifier
 
     def advance(self, epochs: int) -> None:
         """Train for all epochs."""

@@ -28,6 +28,14 @@ from genlabel.densities.transformed import (
     share_transform,
 )
 
+AUTO_DENSITIES: dict[str, ClassDensity] = {
+    "discriminant": DiscriminantDensity(0.3),
+    "warped discriminant": PowerTransformedDensity(DiscriminantDensity(0.3)),
+    "kernel": KernelDensity(0.15, covariance="shared"),
+    "warped kernel": PowerTransformedDensity(KernelDensity(0.4, covariance="shrunk")),
+}
+"""Candidates of `density="auto"`. Those of the stacked density find no more unusual rows in `benchmarks/support.py` and
+take much longer."""
 MAX_CV_ROWS = 2000
 """Tables of up to this size are cross-validated; larger ones have one training part and one held-out part."""
 MAX_PART_ROWS = 5000
@@ -121,8 +129,7 @@ class TypicalityModel(NamedTuple):
     def range_excess(self, X: Tensor) -> Tensor:
         """Return log2(1 + distance beyond the range / range) of points (m, d), the largest over columns, (m,).
 
-        A density with long tails, or one that was fitted to power-transformed features, hardly notices an extreme
-        value.
+        A density with long tails, or of power-transformed features, hardly notices an extreme value.
         """
         width = torch.where(self.maximum > self.minimum, self.maximum - self.minimum, torch.ones_like(self.minimum))
         outside = torch.maximum((self.minimum - X) / width, (X - self.maximum) / width).amax(1)
@@ -199,20 +206,14 @@ class Typicality(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the densities of each fold and score its held-out rows.
+        """Fit the densities of each fold to rows `X` (n, d) with labels `y` (n,), and score its held-out rows.
 
-        Parameters
-        ----------
-        X : array (n, d)
-        y : array (n,)
-            Class labels.
-        sample_weight : array (n,), optional
-            Weights of the held-out rows in the p-value; n is their effective number, (sum w)^2 / sum w^2.
+        `sample_weight` (n,) are weights in the p-value; its n is the effective number of rows, (sum w)^2 / sum w^2.
         """
         cv, rng = check_count("cv", self.cv, low=2), as_rng(self.random_state)
         if isinstance(self.density, str):
             check_choice("density", self.density, ["auto"], also="a ClassDensity such as GaussianDensity()")
-            candidates = default_typicality_densities()
+            candidates = AUTO_DENSITIES
         elif isinstance(self.density, ClassDensity) and self.density.normalized:
             candidates = {type(self.density).__name__: self.density}
         else:
@@ -298,22 +299,6 @@ class Typicality(BaseEstimator):
         if not np.isfinite(points).all():
             raise ValueError("X contains NaN or infinity; impute or drop those rows")
         return torch.from_numpy(points)
-
-
-def default_typicality_densities() -> dict[str, ClassDensity]:
-    """Return the densities of `Typicality("auto")` by name.
-
-    The candidates of the stacked density find no more unusual rows in `benchmarks/support.py` and take much longer.
-
-    >>> list(default_typicality_densities())
-    ['discriminant', 'warped discriminant', 'kernel', 'warped kernel']
-    """
-    return {
-        "discriminant": DiscriminantDensity(0.3),
-        "warped discriminant": PowerTransformedDensity(DiscriminantDensity(0.3)),
-        "kernel": KernelDensity(0.15, covariance="shared"),
-        "warped kernel": PowerTransformedDensity(KernelDensity(0.4, covariance="shrunk")),
-    }
 
 
 def _read_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[np.intp], Tensor]:

@@ -21,11 +21,7 @@ from genlabel.model_selection.splits import LabeledData
 
 @final
 class NumericEncoder:
-    """Encoder of a numeric table: missing values are replaced by the median of their column.
-
-    >>> NumericEncoder.fit(np.array([[1.0, np.nan], [2.0, np.nan], [9.0, np.nan]])).medians
-    array([2., 0.])
-    """
+    """Encoder of a numeric table: missing values are replaced by the median of their column."""
 
     def __init__(self, medians: NDArray[np.float64]) -> None:
         self.medians = medians
@@ -66,12 +62,11 @@ class FrameEncoder:
         """Learn the columns of training rows; dates, identifiers and columns without values are left out."""
         with clear_unicode_errors():
             reasons = {name: why_not_a_feature(X[name]) for name in X.columns}
-        if all(reasons.values()):
-            raise ValueError(f"no column of X is a feature: {'; '.join(f'{k!r}: {v}' for k, v in reasons.items())}")
-        for name, reason in reasons.items():
-            if reason:
-                warn(("column", name), f"column {name!r} is left out: {reason}", UserWarning)
-        with clear_unicode_errors():
+            if all(reasons.values()):
+                raise ValueError(f"no column of X is a feature: {'; '.join(f'{k!r}: {v}' for k, v in reasons.items())}")
+            for name, reason in reasons.items():
+                if reason:
+                    warn(("column", name), f"column {name!r} is left out: {reason}", UserWarning)
             used = X[[name for name, reason in reasons.items() if not reason]]
             return cls(used.columns.tolist(), table_pipeline(used, "passthrough")[:-1].fit(used))
 

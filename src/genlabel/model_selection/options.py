@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -26,16 +27,8 @@ HALVING_SCHEDULE = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """Share of the epochs after which candidates are compared, and how many of them continue."""
 HALVING_SCHEDULE_LARGE = ((1 / 20, 4), (1 / 8, 2), (1 / 3, 1))
 """The schedule of a table whose passes take several epochs: its many held-out rows tell candidates apart early."""
-DENSITIES, FEATURES, SEARCH, REFIT, TYPICALITY = (
-    "stacked density",
-    "feature networks",
-    "search",
-    "final fit",
-    "typicality",
-)
-"""Stages of a fit, in order."""
-STAGE_DEADLINES = {DENSITIES: 0.35, FEATURES: 0.6, SEARCH: 0.9, REFIT: 0.95}
-"""Share of a time limit that is spent when a stage should end."""
+STAGE_DEADLINES = {"stacked density": 0.35, "feature networks": 0.6, "search": 0.9, "final fit": 0.95}
+"""Stages of a fit, with the share of a time limit that is spent when each should end; typicality comes last."""
 SEARCH_COST = 20
 """Final networks that take about as long as a search."""
 Rung = tuple[int, int | None]
@@ -49,11 +42,21 @@ class CandidateSearch(BaseEstimator, ABC):
     """Candidates for `learning_rate="auto"`."""
     is_halving: ClassVar[bool]
     restore_best: bool = False
-    cv: Any
-    scoring: Any
-    ensemble: Any
-    time_limit: float | None
-    verbose: int
+
+    def __init__(
+        self,
+        cv: Any = "auto",
+        scoring: Any = "log-loss",
+        *,
+        ensemble: Any = "cv",
+        time_limit: float | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.cv = cv
+        self.scoring = scoring
+        self.ensemble = ensemble
+        self.time_limit = time_limit
+        self.verbose = verbose
 
     def check(self) -> None:
         """Raise if a parameter has no meaning; `cv` is checked where the folds are made."""
@@ -87,7 +90,7 @@ class CandidateSearch(BaseEstimator, ABC):
     def deadline(self) -> float:
         """Share of a time limit that is spent when a search should end; final networks need some of the rest."""
         final_networks = 0 if self.predicts_with_folds else self.ensemble
-        return STAGE_DEADLINES[SEARCH] * SEARCH_COST / (SEARCH_COST + final_networks)
+        return STAGE_DEADLINES["search"] * SEARCH_COST / (SEARCH_COST + final_networks)
 
     @abstractmethod
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
@@ -140,21 +143,6 @@ class HalvingSearch(CandidateSearch):
 
     learning_rates = (0.1, 0.03, 0.01, 0.003)  # averaged parameters and few steps suit large rates
     is_halving = True
-
-    def __init__(
-        self,
-        cv: Any = "auto",
-        scoring: Any = "log-loss",
-        *,
-        ensemble: Any = "cv",
-        time_limit: float | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.cv = cv
-        self.scoring = scoring
-        self.ensemble = ensemble
-        self.time_limit = time_limit
-        self.verbose = verbose
 
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
         """Return 50 epochs, or fewer if an epoch has many steps: their number grows with the square root of those."""
@@ -211,12 +199,8 @@ class GridSearch(CandidateSearch):
         time_limit: float | None = None,
         verbose: int = 0,
     ) -> None:
-        self.cv = cv
-        self.scoring = scoring
-        self.ensemble = ensemble
+        super().__init__(cv, scoring, ensemble=ensemble, time_limit=time_limit, verbose=verbose)
         self.restore_best = restore_best
-        self.time_limit = time_limit
-        self.verbose = verbose
 
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
         """Return 100 epochs, the paper's, each a pass."""
@@ -232,11 +216,7 @@ SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": 
 
 
 def resolve_search(search: Any) -> CandidateSearch:
-    """Return a search, checked; a name is one with default parameters.
-
-    >>> resolve_search("grid")
-    GridSearch()
-    """
+    """Return a search, checked; a name is one with default parameters."""
     if isinstance(search, str):
         check_choice("search", search, SEARCHES, also="a HalvingSearch or GridSearch")
         return SEARCHES[search]()
@@ -313,12 +293,10 @@ def resolve_training(training: Any, hidden: tuple[int, ...], device: torch.devic
         auto = isinstance(training.device, str) and training.device == "auto"
         device = torch.device("cpu") if auto and not hidden else named_device(training.device)
     auto_epochs = isinstance(training.epochs, str) and training.epochs == "auto"
-    return TrainingOptions(
-        training.learning_rate,
-        training.weight_decay,
+    resolved: TrainingOptions = copy(training).set_params(
         epochs="auto" if auto_epochs else check_count("epochs", training.epochs),
         batch_size=check_count("batch_size", training.batch_size),
         optimizer=resolve_optimizer(training.optimizer),
-        standardize=training.standardize,
         device=device,
     )
+    return resolved

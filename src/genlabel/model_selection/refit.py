@@ -17,7 +17,7 @@ from genlabel.densities.base import CrossFittedDensity
 from genlabel.densities.transformed import LatentDensity
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
-from genlabel.model_selection.options import DENSITIES, FEATURES, STAGE_DEADLINES
+from genlabel.model_selection.options import STAGE_DEADLINES
 from genlabel.model_selection.search import SearchResult, search, train
 from genlabel.model_selection.search_space import SearchSpace, Trainer
 from genlabel.model_selection.splits import CVData, LabeledData
@@ -25,8 +25,6 @@ from genlabel.training.batching import TrainingTask
 from genlabel.training.networks import MLP
 from genlabel.training.networks.staged import log_proba_of
 
-NETWORK_STREAM, FEATURE_STREAM = 0, 1
-"""Random streams of the networks that predict, and of those in whose features densities live."""
 MAX_EXCESS_LOSS = 0.1
 """Excess of a final network's training loss over the held-out loss, in units of the log-loss of the class priors."""
 FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
@@ -59,14 +57,14 @@ def prepare_labelers(
     Return a function that fits the labelers, and the last stacked density, fitted to all rows.
     """
     whole = data.whole
-    with progress.stage(DENSITIES, until=STAGE_DEADLINES[DENSITIES]):
+    with progress.stage("stacked density", until=STAGE_DEADLINES["stacked density"]):
         densities = [
             density.prepare_for_cv(whole.X, whole.labels, whole.weight, lambda: data.folds, data.seed)
             for density in space.densities
         ]
     networks: dict[int | None, MLP] = {}
     if space.feature_space is not None:
-        with progress.stage(FEATURES, until=STAGE_DEADLINES[FEATURES]):
+        with progress.stage("feature networks", until=STAGE_DEADLINES["feature networks"]):
             networks = _train_feature_networks(space.feature_space, data, progress, space.needs_folds())
     stacked = next((one.stacked for one in reversed(densities) if one.stacked is not None), None)
     return partial(fit_labelers, space, densities, networks), stacked
@@ -78,11 +76,11 @@ def _train_feature_networks(
     """Return the networks of all rows and of the folds, at the hyperparameters that suit plain training."""
     labelers = partial(fit_labelers, space, (), {})
     searches = space.needs_folds()
-    tasks = fold_tasks(space, data, labelers, FEATURE_STREAM) if searches or folds else []
+    tasks = fold_tasks(space, data, labelers) if searches or folds else []
     (result,) = search(space, data, tasks if searches else [], progress)
     single = copy(space.search)
     single.ensemble = 1
-    (fit,) = refit(replace(space, search=single), data, labelers, [result], progress, FEATURE_STREAM)
+    (fit,) = refit(replace(space, search=single), data, labelers, [result], progress)
     networks: dict[int | None, MLP] = {None: fit.networks[0].to(space.training.device)}
     if folds:
         fleet = result.fleet
@@ -118,16 +116,12 @@ def fit_labelers(
     return tuple(fitted)
 
 
-def fold_tasks(
-    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, stream: int = NETWORK_STREAM
-) -> list[TrainingTask]:
+def fold_tasks(space: SearchSpace, data: CVData, fit_labelers: FitLabelers) -> list[TrainingTask]:
     """Return the training tasks of all folds, without mixing."""
-    return [make_task(space, data, fit_labelers, fold, stream) for fold in range(len(data.folds))]
+    return [make_task(space, data, fit_labelers, fold) for fold in range(len(data.folds))]
 
 
-def make_task(
-    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold: int | None, stream: int = NETWORK_STREAM
-) -> TrainingTask:
+def make_task(space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold: int | None) -> TrainingTask:
     """Return the training task of a fold, without mixing; None is all rows.
 
     Its seed is made of the seed of the fit, the random stream and the fold (from 1; 0 is all rows).
@@ -141,24 +135,19 @@ def make_task(
         weight=rows.weight,
         class_weight=rows.class_weight,
         exclude_intrusion=space.exclude_intrusion,
-        seed=[data.seed, stream, 0 if fold is None else fold + 1],
+        seed=[data.seed, space.stream, 0 if fold is None else fold + 1],
     )
 
 
 def refit(
-    space: SearchSpace,
-    data: CVData,
-    fit_labelers: FitLabelers,
-    results: Sequence[SearchResult],
-    progress: FitProgress,
-    stream: int = NETWORK_STREAM,
+    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, results: Sequence[SearchResult], progress: FitProgress
 ) -> list[FitResult]:
     """Return the networks that predict, for each result of a search.
 
     They are those of the folds, or as many as the ensemble has, trained on all rows. If the training loss of one of
     these is far above the log-loss that the folds estimate, they are trained once more, and the better ones are used.
     """
-    task, options = make_task(space, data, fit_labelers, None, stream), space.search
+    task, options = make_task(space, data, fit_labelers, None), space.search
     if options.refits:
         fits = train_on_all_rows(space, results, task, progress)
         return [_retry_if_diverged(space, data, fit, task, progress) for fit in fits] if options.is_halving else fits

@@ -73,10 +73,6 @@ def fit_pool_weights(
     close to one half each (without a density: to 1), by a quadratic penalty of `POOL_SHRINKAGE` over the number of
     rows, and the share of the priors stays above zero, as if `PRIOR_PSEUDO_COUNT` of a row had been held out that only
     the priors explain. A network that diverged has the weights of no rows at all.
-
-    >>> confident = np.log([[0.99, 0.01]] * 4)
-    >>> fit_pool_weights(confident, None, np.array([0, 0, 0, 1]), np.log([0.5, 0.5])).prior > 0.2
-    True
     """
     start = [1.0] if density is None else [0.5, 0.5]
     if not np.isfinite(row_losses(network, y)).all():

@@ -16,16 +16,7 @@ from genlabel.densities import ClassDensity
 from genlabel.densities.samples import stratified_order
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
-from genlabel.model_selection.options import (
-    DENSITIES,
-    FEATURES,
-    REFIT,
-    SEARCH,
-    TYPICALITY,
-    CandidateSearch,
-    Rung,
-    TrainingOptions,
-)
+from genlabel.model_selection.options import CandidateSearch, Rung, TrainingOptions
 from genlabel.model_selection.scoring import Pooling
 from genlabel.training.batching import Hyperparameters, TrainingTask
 from genlabel.training.early_stopping import BestEpoch
@@ -100,6 +91,8 @@ class SearchSpace:
     label_params: frozenset[str] = frozenset()
     """Parameters of the candidates that have no effect where nothing is mixed."""
     exclude_intrusion: bool = False
+    stream: int = 0
+    """Random stream of its networks: 1 for those in whose features densities live, 0 for those that predict."""
     trainer: Callable[..., Trainer] = FleetTrainer
     """Called as `FleetTrainer` is: tasks, candidates, and options by name."""
 
@@ -138,11 +131,11 @@ class SearchSpace:
     def stage_shares(self, searches: bool, typicality: bool) -> dict[str, float]:
         """Return the stages of a fit, with about how much of its time each takes."""
         shares = {
-            DENSITIES: 1.0 if any(density.is_calibrated for density in self.densities) else 0.0,
-            FEATURES: 0.0 if self.feature_space is None else 5.0,
-            SEARCH: (10.0 if self.hidden else 1.0) if searches else 0.0,
-            REFIT: 0.0 if self.search.predicts_with_folds else 3.0,
-            TYPICALITY: 0.5 if typicality else 0.0,
+            "stacked density": 1.0 if any(density.is_calibrated for density in self.densities) else 0.0,
+            "feature networks": 0.0 if self.feature_space is None else 5.0,
+            "search": (10.0 if self.hidden else 1.0) if searches else 0.0,
+            "final fit": 0.0 if self.search.predicts_with_folds else 3.0,
+            "typicality": 0.5 if typicality else 0.0,
         }
         return {name: share for name, share in shares.items() if share}
 
@@ -194,11 +187,7 @@ class SearchSpace:
 
 
 def parameter_grid(name: str, value: Any, default: Sequence[float], low: float, high: float) -> tuple[float, ...]:
-    """Return the values of a parameter to search: a number itself, a sequence its own grid, "auto" the default grid.
-
-    >>> parameter_grid("gamma", "auto", (0.0, 0.5, 1.0), 0.0, 1.0)
-    (0.0, 0.5, 1.0)
-    """
+    """Return the values of a parameter to search: a number itself, a sequence its own grid, "auto" the default grid."""
     hint = f'or "auto" to choose among {", ".join(f"{v:g}" for v in default)}'
     if isinstance(value, str):
         check_choice(name, value, ["auto"], also="a number, or a sequence of numbers to choose among")
@@ -238,11 +227,7 @@ def candidates_by_mixing(subsets: Subsets) -> dict[int, list[int]]:
 
 
 def count_epochs(schedule: Sequence[Rung], candidates: int, subsets: int = 1, done: int = 0) -> int:
-    """Return how many epochs of one candidate a search takes at most, after so many epochs are done.
-
-    >>> count_epochs([(5, 8), (12, 5), (25, 3), (50, None)], candidates=24)
-    316
-    """
+    """Return how many epochs of one candidate a search takes at most, after so many epochs are done."""
     total = 0
     for epochs, survivors in schedule:
         total, done = total + candidates * (epochs - done), epochs
