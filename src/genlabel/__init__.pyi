@@ -22,7 +22,7 @@ from .evaluation.diagnosis import diagnose
 from .integrations import GenLabelMixup
 from .labeling import GenLabel, GenLabelSampler, LinearLabel, OnlineGenLabel
 from .mixing import CutMix, GenMix, ManifoldMixup, Mixup
-from .model_selection import GridSearch, HalvingSearch, TrainingOptions
+from .model_selection.options import GridSearch, HalvingSearch, TrainingOptions
 from .persistence import export_onnx, load_model, save_model
 from .reporting import write_report
 

@@ -273,7 +273,7 @@ def test_sample_weights_and_class_weights_are_those_of_the_fit() -> None:
     "y, sample_weight, message",
     [
         ([0] * 9, None, r"y has shape \(9,\); expected \(10,\)"),
-        ([0] * 9 + [7], None, r"y has 7, which is none of \[0, 1, 2\]"),
+        ([0] * 9 + [7], None, r"y has labels \[7\]"),
         ([0] * 10, [-1.0] * 10, "sample_weight must be finite"),
     ],
 )

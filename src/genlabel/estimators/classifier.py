@@ -17,6 +17,7 @@ from genlabel._arrays import Standardization
 from genlabel._validation import check_weights, ignore_overflow
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import TabularEncoder
+from genlabel.metrics import index_labels
 
 Array = NDArray[np.float64]
 MAX_DEVIATION = 1e140
@@ -291,13 +292,10 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> model.predict_proba_interval(X[:1]).lower.round(2).tolist()
         [[0.95, 0.0, 0.0]]
         """
-        log_proba, labels = self.predict_log_proba(X), np.asarray(y)
-        if labels.shape != (len(log_proba),):
-            raise ValueError(f"y has shape {labels.shape}; expected ({len(log_proba)},), one label for each row of X")
-        known = np.isin(labels, self.classes_)
-        if not known.all():
-            raise ValueError(f"y has {labels[~known].tolist()[0]!r}, which is none of {self.classes_.tolist()[:4]}")
+        log_proba, shape = self.predict_log_proba(X), np.shape(y)
+        if shape != (len(log_proba),):
+            raise ValueError(f"y has shape {shape}; expected ({len(log_proba)},), one label for each row of X")
+        index = index_labels(y, self.classes_)
         weight = None if sample_weight is None else check_weights(sample_weight, len(log_proba))
-        index = np.searchsorted(self.classes_, labels)
         self.venn_abers_ = Calibration.of(log_proba, index, weight=weight, class_weight=self.class_weight_)
         return self

@@ -24,7 +24,7 @@ from genlabel.evaluation.records import RecordSet, open_store
 from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel.metrics import MIN_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
-from genlabel.model_selection import TrainingOptions
+from genlabel.model_selection.options import TrainingOptions
 
 SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibration_error")
 """Metrics of each fit."""

@@ -1,5 +1,1 @@
-"""Model selection: options, folds, search space, successive halving, scoring, pooling, time budget, search, refit."""
-
-from genlabel.model_selection.options import GridSearch, HalvingSearch, TrainingOptions
-
-__all__ = ["GridSearch", "HalvingSearch", "TrainingOptions"]
+"""Model selection: options, folds of a fit, search space, successive halving, scoring and pooling, refit."""

@@ -28,7 +28,7 @@ from genlabel.evaluation.records import fingerprint
 from genlabel.evaluation.records.fingerprints import DECLARED_CLASSES, describe
 from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.labeling import LogisticLabel
-from genlabel.model_selection import HalvingSearch
+from genlabel.model_selection.options import HalvingSearch
 from genlabel.training import SGD
 from genlabel_paper.benchmark import BaselineClassifier, default_methods
 

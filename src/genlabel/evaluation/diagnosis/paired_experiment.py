@@ -22,7 +22,7 @@ from genlabel.labeling import GenLabel
 from genlabel.metrics import MIN_PROBABILITY
 from genlabel.mixing import Mixup
 from genlabel.mixing.base import blend
-from genlabel.model_selection import TrainingOptions
+from genlabel.model_selection.options import TrainingOptions
 
 ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "vanilla": lambda params: params["clean_fraction"] == 1.0,
