@@ -65,11 +65,7 @@ def make_image_method(
     beta: float = 0.95,
     statistics: str = "near",
 ) -> ImageMethod:
-    """Return a method of `IMAGE_METHODS`, with options as in :func:`genlabel.evaluation.images.train_images`.
-
-    >>> make_image_method("mixup", 10).mixer
-    Mixup()
-    """
+    """Return a method of `IMAGE_METHODS`, with options as in :func:`genlabel.evaluation.images.train_images`."""
     check_choice("method", method, IMAGE_METHODS)
     if method == "adamixup":
         return ImageMethod(Mixup(), LinearLabel(), learns_to_mix=True)
@@ -90,10 +86,6 @@ def choose_network(network: str, x: NDArray[np.uint8], num_classes: int) -> tupl
     """Return the name and the arguments of a network for images (N, C, H, W), with their pixel means and deviations.
 
     "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others.
-
-    >>> name, arguments = choose_network("auto", np.zeros((5, 1, 28, 28), np.uint8), 10)
-    >>> name, arguments["size"]
-    ('lenet5', 28)
     """
     check_choice("network", network, ["auto", *IMAGE_NETWORKS])
     channels, height, width = x.shape[1:]
@@ -112,11 +104,7 @@ def choose_network(network: str, x: NDArray[np.uint8], num_classes: int) -> tupl
 
 
 def pixel_moments(x: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation of the pixels of each channel, in [0, 1]; a constant channel has deviation 1.
-
-    >>> pixel_moments(np.array([0, 255, 255, 0], np.uint8).reshape(2, 1, 1, 2))
-    ([0.5], [0.5])
-    """
+    """Return mean and deviation of the pixels of each channel, scaled to [0, 1]; that of a constant channel is 1."""
     values = np.arange(256) / 255.0
     shares = [np.bincount(x[:, c].ravel(), minlength=256) / x[:, c].size for c in range(x.shape[1])]
     mean = [float(share @ values) for share in shares]

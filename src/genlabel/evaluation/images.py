@@ -38,9 +38,6 @@ SETTINGS = (
 )  # fmt: skip
 """Arguments that identify a run: a checkpoint of a run with others is not continued."""
 
-EpochMetrics = dict[str, float]
-"""epoch (from 1), loss, held_out_accuracy, held_out_log_loss and images_per_second of an epoch."""
-
 
 class ImageScores(NamedTuple):
     """Metrics of a network on images; the `test` of what `train_images` returns."""
@@ -61,7 +58,7 @@ class TrainedImages:
     architecture: tuple[str, dict[str, Any]]
     """Name and arguments of the network."""
     classes: list[str]
-    history: list[EpochMetrics]
+    history: list[dict[str, float]]
     """Metrics of each epoch: epoch (from 1), loss, held_out_accuracy and held_out_log_loss (NaN without held-out
     images), images_per_second."""
     test: ImageScores
@@ -174,10 +171,6 @@ def train_images(
         Its `on_epoch_end` receives the metrics of each epoch.
     checkpoint : path, optional
         File of the state after each epoch; a run with the same settings continues from it.
-
-    Returns
-    -------
-    TrainedImages
 
     Examples
     --------
@@ -305,7 +298,7 @@ class _TrainingHistory(Callback):
     ) -> None:
         self.network, self.n, self.settings, self._callback = network, n, settings, callback
         self._x, self._y = x, y
-        self.history: list[EpochMetrics] = []
+        self.history: list[dict[str, float]] = []
         self.best_epoch: int | None = None
         self.best_state: dict[str, Tensor] | None = None
         self._path = None if checkpoint is None else Path(f"{checkpoint}.history")

@@ -92,12 +92,7 @@ def _divide(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.flo
 
 
 def wilson_interval(share: float, size: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share among `size` independent cases, which need not be a whole number.
-
-    >>> low, high = wilson_interval(0.5, 100)
-    >>> round(low, 3), round(high, 3)
-    (0.404, 0.596)
-    """
+    """Return Wilson's 95 % interval of a share among `size` independent cases, which need not be a whole number."""
     square = Z_95**2 / size
     middle = (share + square / 2.0) / (1.0 + square)
     half = Z_95 / (1.0 + square) * np.sqrt(share * (1.0 - share) / size + square / (4.0 * size))

@@ -29,7 +29,7 @@ CaughtWarnings = Sequence[warnings.WarningMessage]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitRunner:
     """Runner with the settings that all fits share; a picklable function of keys that returns their records."""
 
@@ -52,7 +52,13 @@ class FitRunner:
     count_predictions: bool = False
     """True if a record also has the fact "held_out", see `genlabel.evaluation.prediction_counts`."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
-    """Identifies a run, so that each loads its tables again."""
+    """Identifies a run: its runners are equal in every process, where each table is loaded once in a run."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FitRunner) and self.run_id == other.run_id
+
+    def __hash__(self) -> int:
+        return hash(self.run_id)
 
     def run(
         self,
@@ -106,7 +112,7 @@ class FitRunner:
         return [self._fit(fit) for fit in fits]
 
     def _fit(self, fit: Fit) -> Record:
-        prepared = _load_and_split(_Source(self.run_id, fit.dataset, self))
+        prepared = _load_and_split(self, fit.dataset)
         if isinstance(prepared, Exception):
             raise prepared
         table, splits = prepared
@@ -159,21 +165,11 @@ def with_random_state(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     return copy
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Key of the cache of tables."""
-
-    run_id: str
-    dataset: Any
-    runner: FitRunner = field(compare=False)
-
-
 @lru_cache(maxsize=8)
-def _load_and_split(source: _Source) -> tuple[Table, Sequence[Split]] | Exception:
+def _load_and_split(runner: FitRunner, dataset: Any) -> tuple[Table, Sequence[Split]] | Exception:
     """Load and split a table, once in a process for consecutive fits; return the error, which each fit raises."""
-    runner = source.runner
     try:
-        table = runner.load(source.dataset)
+        table = runner.load(dataset)
         return table, runner.splits or make_splits(table, runner.repeats, runner.test_size, runner.seed)
     except Exception as error:
         return error

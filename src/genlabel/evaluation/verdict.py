@@ -46,7 +46,6 @@ class PairedDifference:
         return not (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
-        """Return the difference in words."""
         if not self.better and not self.worse:
             splits = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
             return f"{self.method} is the same as {self.other} {splits}"
@@ -68,16 +67,9 @@ def pair_methods(
 ) -> PairedDifference:
     """Compare two methods on the splits that both have; the interval of the gain is that of :func:`interval`.
 
-    Parameters
-    ----------
-    results : DataFrame
-        Result of `compare`.
-    method, other, score : str
-    test_size : float
-        Share of the rows held out in each split; 0 for splits that share none.
+    `results` are those of `compare`; `test_size` is the share of the rows held out in each split, 0 for splits that
+    share none.
 
-    Examples
-    --------
     >>> results = pd.DataFrame({"method": ["a", "b"] * 3, "split": [0, 0, 1, 1, 2, 2],
     ...                         "log_loss": [0.3, 0.4, 0.2, 0.5, 0.3, 0.2]})
     >>> print(pair_methods(results, "a", "b"))
@@ -98,10 +90,6 @@ def interval(values: ArrayLike, test_size: float = 0.3) -> tuple[float, float]:
 
     The splits share most of their training rows, so that their scores (J,) are not independent: the variance of the
     mean is s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
-
-    >>> low, high = interval([0.90, 0.92, 0.94])
-    >>> round(low, 4), round(high, 4)
-    (0.8449, 0.9951)
     """
     scores = np.asarray(values, dtype=np.float64)
     mean, n = float(scores.mean()), len(scores)

@@ -30,19 +30,13 @@ class MeanDifference(NamedTuple):
     high: float
 
 
-def mean_difference(
-    first: NDArray[np.float64], second: NDArray[np.float64], fold: NDArray[np.intp] | None = None
-) -> MeanDifference:
+def mean_difference(first: Values, second: Values, fold: NDArray[np.intp] | None = None) -> MeanDifference:
     """Return the mean of `first - second`, losses (n,) of the same held-out rows, with its 95 % interval.
 
     Without `fold` the rows are taken as independent and the models as fixed. With `fold` (n,), the interval is that of
     the training methods: the variance of the mean over K folds is s^2 (1/K + 1/(K - 1)), because their training rows
     overlap (Nadeau and Bengio, 2003), where s^2 is the variance of the fold means: the observed one, or the one that
     follows from the rows, whichever is larger.
-
-    >>> gain = mean_difference(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), np.array([0, 0, 1, 1]))
-    >>> gain.mean, gain.low < 0.0 < gain.high
-    (1.0, True)
     """
     difference = first - second
     mean, square = float(difference.mean()), float("inf")
@@ -81,12 +75,6 @@ def check_density(
     It is trusted if it beats the class priors beyond the noise and is not clearly further behind logistic regression
     than `MAX_LAG` allows. It is fitted to the standardized `points` (n, d) with class indices `index` (n,); groups (n,)
     are held out as a whole.
-
-    >>> rng = np.random.default_rng(0)
-    >>> index = np.repeat([0, 1], 40)
-    >>> points = rng.normal(size=(80, 2)) + 3 * index[:, None]
-    >>> check_density(StackedDensity("default").fit(points, index), points, index, 0).trusted
-    True
     """
     count = min(MAX_FOLDS, len(index))
     fold = round_robin_folds(index, count, seed) if groups is None else grouped_folds(index, groups, count, seed)
@@ -104,11 +92,8 @@ def check_density(
     own_loss, logistic_loss, prior_loss = (f"{loss:.3f}" for loss in means)
     beats_prior = over_prior.low > 0.0
     keeps_up = over_logistic.high >= -MAX_LAG * max(0.0, means[2] - means[1])
-    reasons = []
-    if beats_prior and keeps_up:
-        reasons.append(
-            f"the stacked density knows the classes: held-out log-loss {own_loss}, class priors {prior_loss}"
-        )
+    known = f"the stacked density knows the classes: held-out log-loss {own_loss}, class priors {prior_loss}"
+    reasons = [known] if beats_prior and keeps_up else []
     if not beats_prior:
         text = "the stacked density does not beat the class priors beyond the noise"
         reasons.append(f"{text}: held-out log-loss {own_loss} against {prior_loss}")

@@ -50,10 +50,8 @@ SENTENCES = {
     "not trusted": "The stacked density cannot be trusted here, so mixing was not tried.",
 }
 """The verdicts, word and sentence."""
-MAX_PRINTED = 3
-"""Rows of a table that are printed."""
-MIN_SHARE = 0.1
-"""Weight of either parent in a mixed sample that is printed; with less it is almost the other parent."""
+MAX_PRINTED, MIN_SHARE = 3, 0.1
+"""Rows of a table that are printed; weight of either parent in a mixed sample that is: with less it is the other."""
 
 
 class DiagnosisVerdict(NamedTuple):
@@ -71,22 +69,18 @@ class Diagnosis:
     """Result of :func:`genlabel.diagnose`: print it, or get tables (`to_frame`) and plain values (`to_dict`)."""
 
     verdict: DiagnosisVerdict
-    """Word, sentence and reasons."""
     density_check: DensityCheck
-    """Check of the stacked density on held-out rows."""
     n: int
     """Number of rows."""
     d: int
     """Number of features."""
     classes: NDArray[Any]
-    """(k,)"""
     settings: dict[str, Any]
     notes: list[str]
     """Sentences about rows and pairs that were left out."""
     mixed: MixedSampleStats | None = None
     """Measurements of mixed samples; None where the stacked density is not trusted, like the next two."""
     experiment: PairedExperiment | None = None
-    """The paired experiment."""
     regions: DecisionRegions | None = None
     """Decision regions, where there are two features."""
 
@@ -238,10 +232,6 @@ def diagnose(
     random_state : int
     verbose : int
         Above 0, show the progress on the error stream.
-
-    Returns
-    -------
-    Diagnosis
 
     Examples
     --------

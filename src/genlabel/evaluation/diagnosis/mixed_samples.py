@@ -39,22 +39,14 @@ class MixedPairs(NamedTuple):
     first: Rows
     """Row indices (m,); the class is at most that of the second row."""
     second: Rows
-    """Row indices (m,)."""
     lam: Values
     """Weight of the first row, (m,)."""
 
-    @property
-    def mix_params(self) -> MixParams:
-        """Parameters of a batch of 2 m rows, the first and then the second ones, each mixed with its partner."""
+    def batch(self) -> tuple[Rows, MixParams]:
+        """Return a batch of 2 m rows, the first and then the second ones, and how each is mixed with its partner."""
         m = len(self.lam)
-        return MixParams(
-            np.concatenate([np.arange(m, 2 * m), np.arange(m)]), np.concatenate([self.lam, 1.0 - self.lam])
-        )
-
-    @property
-    def batch_rows(self) -> Rows:
-        """Row indices of that batch, (2 m,)."""
-        return np.concatenate([self.first, self.second])
+        partner = np.concatenate([np.arange(m, 2 * m), np.arange(m)])
+        return np.concatenate([self.first, self.second]), MixParams(partner, np.concatenate([self.lam, 1.0 - self.lam]))
 
 
 class MixedSamples(NamedTuple):
@@ -155,7 +147,7 @@ def evaluate_mixed_samples(
 ) -> MixedSamples:
     """Draw about `count` mixed samples, as many of each pair of classes, and measure them."""
     pairs = _draw_pairs(index, count, alpha, as_rng(seed))
-    params, batch, m = pairs.mix_params, pairs.batch_rows, len(pairs.lam)
+    (batch, params), m = pairs.batch(), len(pairs.lam)
     mixed, classes = blend(points[batch], params), index[batch]
     intruding = intrudes(mixed, params, points[batch], classes, pool=(points, index))[:m]
     linear = LinearLabel().fit(points, index).label(mixed, classes, params)[:m]
@@ -174,9 +166,9 @@ def permuted_intrusion(
     for _ in range(PERMUTATIONS):
         shuffled = rng.permutation(index)
         pairs = _draw_pairs(shuffled, max(1, count // PERMUTATIONS), alpha, rng)
-        batch = pairs.batch_rows
-        mixed = blend(points[batch], pairs.mix_params)
-        hits = intrudes(mixed, pairs.mix_params, points[batch], shuffled[batch], pool=(points, shuffled))
+        batch, params = pairs.batch()
+        mixed = blend(points[batch], params)
+        hits = intrudes(mixed, params, points[batch], shuffled[batch], pool=(points, shuffled))
         frame = pd.DataFrame(
             {"first": shuffled[pairs.first], "second": shuffled[pairs.second], "permuted": hits[: len(pairs.lam)]}
         )
@@ -239,9 +231,6 @@ def effective_size(count: int, first: int, second: int, same: bool) -> float:
     The share among all pairs of rows is a mean over arrangements of min(first, second) disjoint pairs (first / 2 within
     one class), so its variance is at most that of as many independent pairs (Hoeffding 1963, section 5); the `count`
     samples that were drawn add theirs.
-
-    >>> round(effective_size(100, 50, 100, same=False), 1)
-    33.3
     """
     disjoint = first // 2 if same else min(first, second)
     return 1.0 / (1.0 / count + 1.0 / disjoint)

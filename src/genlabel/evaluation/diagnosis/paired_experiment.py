@@ -96,10 +96,6 @@ def train_arms(
 
     Mixing weights are lam ~ Beta(alpha, alpha); `clean_fraction`, below 1, is the share of the points of a batch that
     are not mixed. Each of the groups (n,) is held out as a whole.
-
-    >>> from sklearn.datasets import load_iris
-    >>> list(train_arms(*load_iris(return_X_y=True), alpha=0.3, clean_fraction=0.75, seed=0))
-    ['vanilla', 'mixup', 'GenLabel']
     """
     search = GenLabelClassifier(
         gamma=(0.0, 1.0),
@@ -125,19 +121,8 @@ def run_paired_experiment(
 ) -> PairedExperiment | None:
     """Train the three arms without each fold in turn and measure them on it; None if no row can be held out.
 
-    Parameters
-    ----------
-    X : array (n, d)
-        Features, not standardized.
-    index : array (n,)
-        Class indices. The only row of a class is trained on and never held out.
-    folds : int
-    alpha, clean_fraction, seed, groups
-        As in `train_arms`.
-    classes : array (k,), optional
-        Names of the classes, for warnings about those of few rows.
-    on_progress : callable (share), optional
-        Receives the share of the work that is done.
+    The only row of a class is trained on and never held out. `classes` (k,) are names for warnings about those of few
+    rows; `on_progress` receives the share of the work that is done. See `train_arms` for the rest.
     """
     results = []
     split = make_folds(folds, index, seed, "rare", classes=classes, groups=groups)
@@ -147,11 +132,8 @@ def run_paired_experiment(
             on_progress((number + (event.fraction or 0.0)) / folds)
 
         test = np.isin(np.arange(len(index)), rows.valid)
-        with (
-            use_callback(LambdaCallback(on_progress=report)),
-            suppress_own_warnings(),
-        ):  # about classes that are rare in a fold
-            train_groups = None if groups is None else groups[~test]
+        train_groups = None if groups is None else groups[~test]
+        with use_callback(LambdaCallback(on_progress=report)), suppress_own_warnings():  # of classes rare in a fold
             arms = train_arms(X[~test], index[~test], alpha, clean_fraction, seed + number, train_groups)
         results.append(_measure_fold(arms, X, index, test, alpha, as_rng([seed, number])))
     if not results:
@@ -230,12 +212,7 @@ def _mix_rows(X: Values, index: Rows, alpha: float, rng: np.random.Generator) ->
 
 
 def decision_regions(X: Values, models: Mapping[str, Callable[[Values], Any]]) -> DecisionRegions:
-    """Predict the class of every cell of the plane around rows (n, 2); a model maps (m, 2) to log-probabilities (m, k).
-
-    >>> halves = lambda points: np.stack([0.5 - points[:, 0], 0.0 * points[:, 0]], axis=1)
-    >>> decision_regions(np.array([[0.0, 0.0], [1.0, 1.0]]), {"halves": halves}).regions["halves"][0, [0, -1]].tolist()
-    [0, 1]
-    """
+    """Predict the class of every cell of the plane around rows (n, 2); models return log-probabilities (m, k)."""
     edges = []
     for values, cells in zip(X.T, GRID_SIZE, strict=True):
         low, high = float(values.min()), float(values.max())

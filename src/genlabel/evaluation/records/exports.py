@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import fsum, isnan
 from pathlib import Path
@@ -20,7 +20,7 @@ MARK = "genlabel records"
 FORMAT = 3
 
 _Row = dict[str, Any]
-_Index = int | list[int | None] | None
+_Indices = int | list[int | None] | None
 """Index of a value for each row of a line, or one index for all rows."""
 
 
@@ -78,30 +78,10 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
 def export_records(
     frame: pd.DataFrame, path: str | Path, schema: RecordSchema, settings: Mapping[str, Any] | None = None
 ) -> None:
-    """Write records as JSON, a line for all runs that differ in `schema.lists` only, which are lists in it.
+    """Write the frame of a `RecordSet` as JSON, a line for all runs that differ in `schema.lists` only.
 
     Metrics are rounded by `schema.round_metric`. For runs that are trained together only the total seconds of a line
-    are written.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        That of a `RecordSet`.
-    path : path
-    schema : RecordSchema
-    settings : dict, optional
-        Settings that all records share.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from genlabel.evaluation.records.schema import COMPARISON, make_frame
-    >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
-    ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"log_loss": 2 / 3}}
-    >>> with TemporaryDirectory() as folder:
-    ...     export_records(make_frame([row], COMPARISON), f"{folder}/run.json", COMPARISON)
-    ...     load_records(f"{folder}/run.json", COMPARISON).frame["log_loss"].tolist()
-    [0.6666667]
+    are written. `settings` are those that all records share.
     """
     if not frame["id"].is_unique:
         raise ValueError(f"{frame['id'][frame['id'].duplicated()].iloc[0]!r} is there twice; export each run once")
@@ -157,15 +137,13 @@ def _pack_line(
     metrics = {name: _pack_metric(name, rows, schema) for name in group[0] if name not in fixed}
     facts, parameters = [row or {} for row in rows], [{} if row is None else row["parameters"] for row in rows]
 
-    def index(levels: Sequence[str], level_of: Callable[[_Row], str]) -> _Index:
-        return _compress([None if row is None else levels.index(level_of(row)) for row in rows])
-
-    seconds = _pack_metric("seconds", rows, schema) if schema.has_single_runs else None
+    has_single_runs = set(schema.trial._fields) == set(schema.fields)  # then the seconds of each are its own
+    total = round(sum(row["seconds"] for row in group), 3)
     return {
         "cells": [group[0][name] for name in _line_fields(schema)],
-        "seconds": round(sum(row["seconds"] for row in group), 3) if seconds is None else seconds,
-        "version": index(versions, _dump_versions),
-        "fingerprint": index(fingerprints, lambda row: str(row["fingerprint"])),
+        "seconds": _pack_metric("seconds", rows, schema) if has_single_runs else total,
+        "version": _index([None if row is None else _dump_versions(row) for row in rows], versions),
+        "fingerprint": _index([None if row is None else row["fingerprint"] for row in rows], fingerprints),
         "metrics": {name: values for name, values in metrics.items() if any(value is not None for value in values)},
         "parameters": {
             name: _encode(name, parameters) for name in sorted({name for row in parameters for name in row})
@@ -202,12 +180,11 @@ def _pack_metric(metric: str, rows: Sequence[_Row | None], schema: RecordSchema)
     return [None if value is None else schema.round_metric(metric, value) for value in values]
 
 
-def _encode(name: str, rows: Sequence[_Row]) -> tuple[list[Any], _Index]:
+def _encode(name: str, rows: Sequence[_Row]) -> tuple[list[Any], _Indices]:
     """Return the distinct values of a name, and the index of the value of each row."""
     texts = [_dump(row[name]) if name in row else None for row in rows]
     levels = [text for text in dict.fromkeys(texts) if text is not None]
-    indices = [None if text is None else levels.index(text) for text in texts]
-    return [json.loads(text) for text in levels], _compress(indices)
+    return [json.loads(text) for text in levels], _index(texts, levels)
 
 
 def _decode(encoded: Mapping[str, Any], i: int, count: int) -> dict[str, Any]:
@@ -215,12 +192,13 @@ def _decode(encoded: Mapping[str, Any], i: int, count: int) -> dict[str, Any]:
     return {name: levels[index] for name, (levels, index) in indices.items() if index is not None}
 
 
-def _compress(values: list[int | None]) -> _Index:
-    """Return the one entry of a list whose entries are all equal."""
-    return values[0] if len(set(values)) == 1 else values
+def _index(values: Sequence[str | None], levels: Sequence[str]) -> _Indices:
+    """Return the index of each value among the levels, one for all if they are equal."""
+    indices = [None if value is None else levels.index(value) for value in values]
+    return indices[0] if len(set(indices)) == 1 else indices
 
 
-def _expand(values: _Index, count: int) -> list[int | None]:
+def _expand(values: _Indices, count: int) -> list[int | None]:
     return values if isinstance(values, list) else [values] * count
 
 

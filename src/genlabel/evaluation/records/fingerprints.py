@@ -70,9 +70,9 @@ records stay current.
 def fingerprint(**settings: Any) -> str:
     """Return a short hash of settings: equal wherever `describe` returns the same.
 
-    The hash covers declared names and keys and all values, nested ones included, and the values behind the words among
-    them: the grid behind "auto", the candidates of a stacked density. It does not cover the code, the names of our
-    classes, parameters and modules, the data, nor the versions of libraries, which stand in the records.
+    The hash covers all values, also those behind words: the grid behind "auto", the candidates of a stacked density. It
+    does not cover the code, the names of our classes, parameters and modules, the data, nor the versions of libraries,
+    which stand in the records.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> fingerprint(model=LogisticRegression(C=2.0), test_size=0.3)
@@ -97,9 +97,6 @@ def describe(value: Any) -> Any:
     >>> from sklearn.linear_model import LogisticRegression
     >>> describe({"model": LogisticRegression(C=2.0), "sizes": (np.int64(4), 0.5)})
     {'model': {'class': 'LogisticRegression', 'C': 2}, 'sizes': [4, 0.5]}
-    >>> from genlabel.densities import KernelDensity
-    >>> describe(KernelDensity(bandwidth=0.5))["class"]
-    'kernel'
     """
     if value is None or isinstance(value, bool | str):
         return value

@@ -32,10 +32,8 @@ TASKS_PER_THREAD = 4
 """Tasks in flight for each thread of a cluster: enough for workers that join, few enough for the memory."""
 MAX_RETRIES = 3
 """Number of times that a task is submitted again after the cluster gave it up."""
-RECOUNT_SECONDS = 1.0
-"""Interval after which the workers are counted again."""
-TIMEOUT_SECONDS = 10
-"""Seconds in which a scheduler must answer."""
+RECOUNT_SECONDS, TIMEOUT_SECONDS = 1.0, 10
+"""Interval after which workers are counted again; seconds in which a scheduler must answer."""
 
 TrialFunction = Callable[[Sequence[Any]], list[Record]]
 """Function that trains and measures runs of one trial; picklable if there are several processes."""
@@ -64,7 +62,6 @@ def run_trials(
     function : callable (keys of one trial) -> list of Record
         It receives the keys without a record only.
     store : RecordStore
-        Open store.
     fingerprint : callable (key) -> str
         Fingerprint of the settings that make a record, see `genlabel.evaluation.records.fingerprint`.
     n_jobs : int
@@ -99,14 +96,14 @@ def run_trials(
     requested = [key for group in trials.values() for key in group]
     current = {key.id: fingerprint(key) for key in requested}
     ordered = list(trials) if order is None else sorted(trials, key=order)
-    missing = [[key for key in trials[trial] if store.done.get(key.id) != current[key.id]] for trial in ordered]
+    missing = ([key for key in trials[trial] if store.done.get(key.id) != current[key.id]] for trial in ordered)
     todo = [group for group in missing if group]
     store.request(requested)
     _delete_old_failures(store, current)
     if callback is not None:
-        cached = sum(store.done.get(name) == now for name, now in current.items())
+        cached = len(requested) - sum(map(len, todo))
         stale = sum(name in store.done for name in current) - cached
-        callback.on_run_start(RunPlan(len(current) - cached, cached, stale))
+        callback.on_run_start(RunPlan(len(requested) - cached, cached, stale))
     if not todo:
         return
     if dask is not None:
@@ -139,11 +136,7 @@ def _delete_old_failures(store: RecordStore, current: Mapping[str, str]) -> None
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions that are saved with a record: of genlabel, torch, scikit-learn and Python.
-
-    >>> list(software_versions())
-    ['genlabel', 'torch', 'scikit-learn', 'python']
-    """
+    """Return the versions that are saved with a record: of genlabel, torch, scikit-learn and Python."""
     modules = {"genlabel": "genlabel", "torch": "torch", "scikit-learn": "sklearn"}
     versions = {name: str(import_module(module).__version__) for name, module in modules.items()}
     return versions | {"python": platform.python_version()}
@@ -151,17 +144,14 @@ def software_versions() -> dict[str, str]:
 
 @cache
 def exit_with_parent(parent: int) -> None:
-    """Exit when the parent process (PID `parent`) dies; idle joblib workers would otherwise linger for minutes.
-
-    Nothing is done where a launcher stands between the processes, as on Windows.
-    """
+    """Exit when the parent process (PID `parent`) dies; idle joblib workers would otherwise linger for minutes."""
 
     def watch() -> None:
         while os.getppid() == parent:
             sleep(0.5)
         os._exit(1)
 
-    if os.getppid() == parent:
+    if os.getppid() == parent:  # else a launcher stands between the processes, as on Windows
         Thread(target=watch, name="genlabel-parent", daemon=True).start()
 
 
@@ -222,12 +212,7 @@ def _run_locally(
 
 
 def check_dask_scheduler(address: str) -> None:
-    """Raise unless a scheduler answers at the address.
-
-    >>> check_dask_scheduler("tcp://127.0.0.1:9")  # doctest: +SKIP
-    Traceback (most recent call last):
-    ConnectionError: no scheduler answers at 'tcp://127.0.0.1:9' ...
-    """
+    """Raise unless a scheduler answers at the address."""
     _connect(address).close()
 
 

@@ -64,8 +64,8 @@ class RecordSchema:
     """Schema of the records of one kind: their fields, their metrics, and their export.
 
     >>> fields = {"dataset": "str", "method": "str", "split": "int64"}
-    >>> RecordSchema("trees", "python trees.py", Fit, Fit, fields, ("accuracy",)).has_single_runs
-    True
+    >>> RecordSchema("trees", "python trees.py", Fit, Fit, fields, ("accuracy",)).lists
+    ('split',)
     """
 
     name: str
@@ -86,11 +86,6 @@ class RecordSchema:
     """Fields over which an export makes lists; the others identify its lines."""
     round_metric: Callable[[str, float], float] = lambda metric, value: value
     """Rounds a metric for an export, called with its name and value."""
-
-    @property
-    def has_single_runs(self) -> bool:
-        """True if a trial is a single run, whose seconds are its own."""
-        return set(self.trial._fields) == set(self.fields)
 
 
 class Fit(NamedTuple):
@@ -134,14 +129,7 @@ COMPARISON = RecordSchema(
 
 
 def make_frame(rows: Iterable[Mapping[str, Any]], schema: RecordSchema) -> pd.DataFrame:
-    """Return rows, whose metrics and facts are dicts, as the frame of `RecordSet`.
-
-    >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
-    ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"accuracy": 0.96}}
-    >>> make_frame([row], COMPARISON)[["dataset", "method", "split", "accuracy", "auc"]]
-      dataset method  split  accuracy  auc
-    0    iris  mixup      0      0.96  NaN
-    """
+    """Return rows, whose metrics and facts are dicts, as the frame of `RecordSet`."""
     ordered = sorted(rows, key=lambda row: str(row["id"]))
     dtypes = {"id": "str"} | dict(schema.fields) | {"seconds": "float64"}
     frame = pd.DataFrame({name: [row[name] for row in ordered] for name in dtypes}).astype(dtypes)
@@ -156,13 +144,7 @@ def make_frame(rows: Iterable[Mapping[str, Any]], schema: RecordSchema) -> pd.Da
 
 
 def make_row(record: Record) -> dict[str, Any]:
-    """Return a record as a row of a store, its dicts as JSON; raise if it cannot be saved.
-
-    >>> make_row({"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"log_loss": float("nan")},
-    ...           "seconds": 1.0, "versions": {}})
-    Traceback (most recent call last):
-    ValueError: log_loss=nan of 'iris/mixup/split=0' is not a finite number; leave out metrics that do not apply
-    """
+    """Return a record as a row of a store, its dicts as JSON; raise if it cannot be saved."""
     key, metrics = record["key"], {name: float(value) for name, value in record["metrics"].items()}
     row: dict[str, Any] = {"id": key.id, "seconds": float(record["seconds"])}
     for name, number in {**metrics, "seconds": row["seconds"]}.items():

@@ -32,12 +32,7 @@ class RecordStore(ABC):
     """Base class of stores: the records and the failures of one file, open for writing.
 
     `open_store` returns one. A store has one writer. The records of a trial are written all or none, and are on the
-    disk when `write` returns.
-
-    Attributes
-    ----------
-    done : dict of id -> fingerprint
-        Runs that have a record, with the fingerprints of the settings that made them.
+    disk when `write` returns. `done` has the fingerprints of the runs that have a record, by id.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -86,12 +81,8 @@ class RecordStore(ABC):
     def write(self, records: Sequence[Record], fingerprints: Mapping[str, str]) -> None:
         """Add the records of a trial, all or none, and delete its failure.
 
-        Parameters
-        ----------
-        records : sequence of Record
-            Each replaces a record of the same run with another fingerprint.
-        fingerprints : dict of id -> fingerprint
-            Fingerprints of the settings that made the records.
+        Each replaces a record of the same run with another fingerprint; `fingerprints`, by id, are of the settings that
+        made the records.
         """
         rows = [make_row(record) | {"fingerprint": fingerprints[record["key"].id]} for record in records]
         written = {row["id"]: row["fingerprint"] for row in rows}
@@ -259,25 +250,24 @@ class SQLiteStore(RecordStore):
     def request(self, keys: Iterable[RunKey]) -> None:
         """Note which runs are wanted."""
         rows = [(key.id, json.dumps(key.fields)) for key in keys]
-        with self._writing() as connection:
-            connection.executemany("INSERT OR IGNORE INTO requested VALUES (?, ?)", rows)
+        self._execute(("INSERT OR IGNORE INTO requested VALUES (?, ?)", rows))
 
     def write_failure(self, trial: Any, error: str) -> None:
         """Save the error of a trial."""
-        with self._writing() as connection:
-            connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", (json.dumps(trial), error, _now()))
+        self._execute(("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", [(json.dumps(trial), error, _now())]))
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]], trials: Iterable[Any]) -> None:
         """Save rows and delete failures."""
         insert = f"INSERT OR REPLACE INTO records VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
-        with self._writing() as connection:
-            connection.executemany(insert, [{**row, "written": _now()} for row in rows])
-            connection.executemany("DELETE FROM failures WHERE trial = ?", [(json.dumps(trial),) for trial in trials])
+        delete = "DELETE FROM failures WHERE trial = ?"
+        dated = [{**row, "written": _now()} for row in rows]
+        self._execute((insert, dated), (delete, [(json.dumps(trial),) for trial in trials]))
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _execute(self, *statements: tuple[str, Sequence[Any]]) -> None:
+        """Execute statements, each for several rows, all or nothing."""
         with _clear_errors(self.path), _transaction(self._connection) as connection:
-            yield connection
+            for statement, rows in statements:
+                connection.executemany(statement, rows)
 
 
 def _connect(path: Path, mode: str, timeout: float | None = None) -> sqlite3.Connection:
