@@ -37,42 +37,43 @@ FOLDS = 6
 
 
 def make_tasks(rows: int, features: int) -> list[TrainingTask]:
-    """The folds of a search."""
+    """Return the folds of a search as training tasks."""
     rng = np.random.default_rng(0)
     y = np.arange(rows) % 3
     X = rng.normal(size=(rows, features)) + np.eye(features)[y]
-    blocks = [(np.arange(rows) % FOLDS == fold) for fold in range(FOLDS)]
     tasks = []
-    for fold, held in enumerate(blocks):
-        train = X[~held], y[~held]
+    for fold in range(FOLDS):
+        valid = np.arange(rows) % FOLDS == fold
+        train = X[~valid], y[~valid]
         labelers = (LinearLabel().fit(*train), GenLabel(GaussianDensity()).fit(*train))
         tasks.append(
-            TrainingTask(*train, 3, labelers, Mixup(lam_per="batch"), seed=[0, fold], valid=(X[held], y[held]))
+            TrainingTask(*train, 3, labelers, Mixup(lam_per="batch"), seed=[0, fold], valid=(X[valid], y[valid]))
         )
     return tasks
 
 
 def measure(tasks: Sequence[TrainingTask], hidden: tuple[int, ...], epochs: int, times: int) -> dict[str, float]:
-    """The least CPU seconds of each way, which take turns."""
+    """Return the least CPU seconds with each value of `restore_best`; their runs take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in RESTORE_BEST}
     for _ in range(times):
-        for name, keep in RESTORE_BEST.items():
+        for name, restore_best in RESTORE_BEST.items():
             begin = process_time()
-            train_fleet(tasks, CANDIDATES, hidden=hidden, epochs=epochs, restore_best=keep)
+            train_fleet(tasks, CANDIDATES, hidden=hidden, epochs=epochs, restore_best=restore_best)
             seconds[name].append(process_time() - begin)
     return {name: min(result) for name, result in seconds.items()}
 
 
 def main() -> None:
-    """Print a line for each size: the cost of looks, in percent of a fleet that keeps the last epoch."""
+    """Print a line for each size: the extra time in percent of a fleet that keeps the last epoch."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each, of which the shortest counts")
+    parser.add_argument("--times", type=int, default=5, help="runs of each; the shortest counts")
     times = parser.parse_args().times
     with one_thread():
         for name, (rows, features, hidden, epochs) in SIZES.items():
             result = measure(make_tasks(rows, features), hidden, epochs, times)
-            more = {way: 100.0 * (seconds / result["last"] - 1.0) for way, seconds in result.items() if way != "last"}
-            print(f"{name:<22}", *(f"{way}: {percent:+.0f} %" for way, percent in more.items()), sep="  ")
+            last = result.pop("last")
+            percent = {when: 100.0 * (seconds / last - 1.0) for when, seconds in result.items()}
+            print(f"{name:<22}", *(f"{when}: {value:+.0f} %" for when, value in percent.items()), sep="  ")
 
 
 if __name__ == "__main__":

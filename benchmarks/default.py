@@ -2,16 +2,16 @@
 
 from typing import Any
 
+from common import alternate
 from sklearn.datasets import load_wine, make_classification
-from timing import alternate
 
 from genlabel import GenLabelClassifier, MixupClassifier
 
 
 def compare(name: str, X: Any, y: Any, network: str, goal: str) -> None:
-    """Whole fits of both with their own default search, in turn."""
-    common = {"network": network, "training__device": "cpu", "random_state": 0}
-    default, mixup = GenLabelClassifier().set_params(**common), MixupClassifier().set_params(**common)
+    """Measure whole fits of both, with their own default search, in turn."""
+    settings = {"network": network, "training__device": "cpu", "random_state": 0}
+    default, mixup = GenLabelClassifier().set_params(**settings), MixupClassifier().set_params(**settings)
     slow, fast = alternate(lambda: default.fit(X, y), lambda: mixup.fit(X, y), repeats=3)
     print(
         f"{name} (n={len(X)}, d={X.shape[1]}), {network}: default {slow:.2f} s, mixup {fast:.2f} s: "

@@ -45,9 +45,11 @@ SETTINGS: dict[str, Callable[[], ClassDensity]] = {
     "maf": lambda: FlowDensity("maf", transforms=5),
     "vae": VAEDensity,
 }
-"""What a name stands for; any other is asked of `named_densities`."""
-MANY, DRAWS = 2048, 8
-"""Importance samples with which a bound is taken for the truth; datasets of draws over which the bound is averaged."""
+"""Densities by name; `named_densities` knows further names."""
+TRUTH_SAMPLES = 2048
+"""Importance samples with which a bound is taken for the truth."""
+BOUND_DRAWS = 8
+"""Draws over which the bound is averaged."""
 
 
 def make_density(name: str, seed: int) -> ClassDensity:
@@ -56,18 +58,18 @@ def make_density(name: str, seed: int) -> ClassDensity:
 
 
 def true_log_prob(table: Table, X: NDArray[np.float64], n_curve: int = 4000) -> NDArray[np.float64]:
-    """The log-density of each class at `X`, (m, 2): the mean of Laplace densities along the curve of the class."""
+    """Return the log-density of each class at `X`, (m, 2): the mean of Laplace densities along its curve."""
     curve, classes = table.make(n_curve, noise=0.0)
     result = np.empty((len(X), 2))
     for c in range(2):
-        far = np.abs(X[:, None] - curve[classes == c]).sum(2) / table.noise
-        nearest = far.min(1)
-        result[:, c] = np.log(np.exp(nearest[:, None] - far).mean(1)) - nearest - 2 * np.log(2 * table.noise)
+        distance = np.abs(X[:, None] - curve[classes == c]).sum(2) / table.noise
+        nearest = distance.min(1)
+        result[:, c] = np.log(np.exp(nearest[:, None] - distance).mean(1)) - nearest - 2 * np.log(2 * table.noise)
     return result
 
 
 def mass_on_grid(density: ClassDensity, table: Table) -> list[float]:
-    """The integral of exp(log_prob) of each class."""
+    """Return the integral of exp(log_prob) of each class."""
     a, b, c, d = table.box
     axes = np.arange(a, b, table.step), np.arange(c, d, table.step)
     points = np.stack(np.meshgrid(*axes), -1).reshape(-1, 2)
@@ -75,7 +77,7 @@ def mass_on_grid(density: ClassDensity, table: Table) -> list[float]:
 
 
 def measure(name: str, table: Table, seed: int) -> dict[str, Any]:
-    """Fit to the paper's number of rows, ask of as many fresh ones."""
+    """Return the measurements of a density that is fitted to the paper's number of rows, on as many new ones."""
     (X, y), (X_test, y_test) = (table.make(random_state=s) for s in (seed, 1000 + seed))
     density = make_density(name, seed)
     start = perf_counter()
@@ -94,13 +96,13 @@ def measure(name: str, table: Table, seed: int) -> dict[str, Any]:
 
 
 def bound_gap(density: VAEDensity, X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
-    """How far the bound is below the truth, in nats, in the mean over test rows and draws of a query."""
+    """Return the mean distance of the bound from the truth, in nats, over test rows and draws of a query."""
     bounds = []
-    for seed in range(DRAWS):
+    for seed in range(BOUND_DRAWS):
         density.query_seed_ = seed
         bounds.append(score(density.log_prob(X), y)["log_likelihood"])
-    many = density.set_params(n_samples=MANY).log_prob(X)
-    return score(many, y)["log_likelihood"] - float(np.mean(bounds))
+    truth = density.set_params(n_samples=TRUTH_SAMPLES).log_prob(X)
+    return score(truth, y)["log_likelihood"] - float(np.mean(bounds))
 
 
 def score(values: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, float]:
@@ -113,7 +115,7 @@ def mean(rows: Sequence[dict[str, Any]], key: str) -> float:
 
 
 def line(name: str, rows: Sequence[dict[str, Any]]) -> str:
-    masses = [m for row in rows for m in row.get("mass", [])]
+    masses = [mass for row in rows for mass in row.get("mass", [])]
     spread = 100 * float(np.std([row["accuracy"] for row in rows]))
     mass = f"{min(masses):.3f} to {max(masses):.3f}" if masses else ""
     gap = f"{mean(rows, 'bound_gap'):.3f}" if any("bound_gap" in row for row in rows) else ""
@@ -124,7 +126,7 @@ def line(name: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def run(names: Sequence[str], seeds: range) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Measure, and print a line for each density as soon as it is known."""
+    """Measure, and print a line for each density as soon as it is measured."""
     result: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for title, table in TABLES.items():
         print(f"\n{title}, {len(seeds)} seeds")
@@ -146,11 +148,11 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--json", type=Path, help="also write the numbers of every fit to this file")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    result = run(given.names or list(SETTINGS), range(given.first, given.first + given.seeds))
-    if given.json:
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    result = run(args.names or list(SETTINGS), range(args.first, args.first + args.seeds))
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

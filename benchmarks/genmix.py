@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from timing import seconds
+from common import seconds
 
 from genlabel import DensityWarning, GaussianDensity, GenMix, KernelDensity
 from genlabel.densities import DiscriminantDensity, MixtureDensity
@@ -28,8 +28,8 @@ CASES: list[tuple[str, Any, int, int, int, int]] = [
 ]
 
 
-def classes(k: int, d: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian classes whose centers and covariances are drawn: some pairs have a third class between them."""
+def make_classes(k: int, d: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of Gaussian classes with random centers and covariances; a third class is between some pairs."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % k
     roots = np.eye(d) + 0.3 * rng.normal(size=(k, d, d))
@@ -37,7 +37,7 @@ def classes(k: int, d: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(density: Any, X: np.ndarray, y: np.ndarray, count: int) -> dict[str, Any]:
-    """Seconds (median of three, the fit included), the largest error, intruders, and pairs that have points."""
+    """Return seconds (median of three, fit included), the largest error, intruding points, and pairs with points."""
     genmix = GenMix(density, n_aug=count, output="soft", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DensityWarning)
@@ -57,9 +57,9 @@ def measure(density: Any, X: np.ndarray, y: np.ndarray, count: int) -> dict[str,
     }
 
 
-def against_roots(count: int = 10_000) -> dict[str, Any]:
-    """The closed form beside the general search, on the same Gaussians."""
-    X, y = classes(10, 20, 5000)
+def compare_with_roots(count: int = 10_000) -> dict[str, Any]:
+    """Return seconds of the closed form and of the general search, on the same Gaussians."""
+    X, y = make_classes(10, 20, 5000)
     density = GaussianDensity().fit(X, y)
     finder = SegmentFinder(density, X, y, tolerance=1e-9)
 
@@ -76,14 +76,14 @@ def against_roots(count: int = 10_000) -> dict[str, Any]:
 def main(path: Path | None = None) -> None:
     result = []
     for name, density, k, d, n, count in CASES:
-        row = {"what": name, "classes": k, "d": d, **measure(density, *classes(k, d, n), count)}
+        row = {"case": name, "classes": k, "d": d, **measure(density, *make_classes(k, d, n), count)}
         result.append(row)
         goal = " (goal: 2 s)" if (k, d) == (10, 20) and "closed" in name else ""
         print(
             f"{name}, {k} classes, d = {d}: {row['points']} points in {row['seconds']:.2f} s{goal}; largest error "
             f"{row['largest error']:.1e} (goal: 1e-6), {row['intruders']} intrude, {row['pairs']} pairs have points"
         )
-    ratio = against_roots()
+    ratio = compare_with_roots()
     print(f"the closed form is {ratio['ratio']:.1f} times as fast as the search on segments, on the same Gaussians")
     if path is not None:
         path.write_text(json.dumps({"cases": result, "closed form against roots": ratio}, indent=1))
@@ -91,6 +91,6 @@ def main(path: Path | None = None) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--json", type=Path, help="also write the numbers there")
     torch.set_num_threads(1)
     main(parser.parse_args().json)

@@ -1,10 +1,10 @@
 """Measure generative labels on images: steps of GenLabel against steps of mixup, in our loop and as a drop-in.
 
-    python benchmarks/images.py [--batch 128 512] [--doors loop drop-in drop-in-graph] [--rounds 3] [--json FILE]
+    python benchmarks/images.py [--batch 128 512] [--loops loop drop-in drop-in-graph] [--rounds 3] [--json FILE]
 
 ResNet-18 on random images of CIFAR-10's shapes. "loop" is `train_network`; on a GPU in bf16, compiled, each step one
 CUDA graph. "drop-in" is `GenLabelMixup` in a plain loop around a network in bf16 whose blocks are compiled, as a user
-writes it; "drop-in-graph" the same loop, whose step the user captures as a CUDA graph (docs/images.md). Runs of all
+writes it; "drop-in-graph" is the same loop, whose step the user captures as a CUDA graph (docs/images.md). Runs of all
 kinds take turns; the median epoch of each counts.
 """
 
@@ -35,10 +35,10 @@ def labeler(kind: str) -> Labeler | None:
 
 
 def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
-    """Seconds of each epoch but the first, in which steps are compiled and captured."""
+    """Return the seconds of each epoch but the first, in which steps are compiled and captured."""
     times: list[float] = []
 
-    def tick(epoch: int, logs: dict[str, torch.Tensor]) -> None:
+    def record_time(epoch: int, logs: dict[str, torch.Tensor]) -> None:
         logs["loss"].item()  # waits until the epoch is done
         times.append(perf_counter())
 
@@ -51,13 +51,13 @@ def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
         learning_rate=0.01,
         epochs=epochs,
         compile_config="auto",
-        callback=LambdaCallback(on_epoch_end=tick),
+        callback=LambdaCallback(on_epoch_end=record_time),
     )
     return np.diff(times).tolist()
 
 
 def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
-    """The same in a loop of one's own: mix, forward, loss, backward, step."""
+    """Return the same for a loop as a user writes it: mix, forward, loss, backward, step."""
     mixup, sgd = drop_in(network, batches, kind)
     gpu = batches.device.type == "cuda"
     times: list[float] = []
@@ -76,14 +76,14 @@ def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: i
 
 
 def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
-    """The same, with the step captured: a batch and its draw are copied to where the graph reads them."""
+    """Return the same with a captured step: a batch and its draw are copied to the tensors that the graph reads."""
     mixup, sgd = drop_in(network, batches, kind)
     x, y, *_ = next(iter(batches))
-    held = x.clone(), y.clone(), mixup.draw(len(x), x)
+    static = x.clone(), y.clone(), mixup.draw(len(x), x)
 
     def step() -> torch.Tensor:
         with torch.autocast("cuda", torch.bfloat16):
-            scores = network(mixup.apply_draw(*held))
+            scores = network(mixup.apply_draw(*static))
         loss = mixup.loss(scores)
         sgd.zero_grad()
         loss.backward()
@@ -103,8 +103,8 @@ def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
     for _ in range(epochs):
         for x, y, *_ in batches:
             draw = mixup.draw(len(x), x)
-            for here, value in zip((*held[:2], *held[2][:2]), (x, y, *draw[:2]), strict=True):
-                here.copy_(value, non_blocking=True)
+            for target, value in zip((*static[:2], *static[2][:2]), (x, y, *draw[:2]), strict=True):
+                target.copy_(value, non_blocking=True)
             graph.replay()
         loss.item()
         times.append(perf_counter())
@@ -120,20 +120,20 @@ def drop_in(network: Stages, batches: ImageBatches, kind: str) -> tuple[GenLabel
     return mixup, torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=fused)
 
 
-DOORS = {"loop": epoch_seconds, "drop-in": drop_in_seconds, "drop-in-graph": graph_seconds}
+LOOPS = {"loop": epoch_seconds, "drop-in": drop_in_seconds, "drop-in-graph": graph_seconds}
 
 
 def measure(
-    door: str, name: str, batch: int, kinds: list[str], steps: int, rounds: int, device: str
+    loop: str, name: str, batch: int, kinds: list[str], steps: int, rounds: int, device: str
 ) -> dict[str, float]:
-    """Images a second of each kind."""
+    """Return the images per second of each kind."""
     rng = np.random.default_rng(0)
     size, channels = (28, 1) if name == "lenet5" else (32, 3)
     x = rng.integers(0, 256, (batch * steps, channels, size, size), dtype=np.uint8)
     y = rng.integers(0, 10, len(x))
     batches = ImageBatches(x, y, batch_size=batch, mixer=Mixup(), augment=channels == 3, seed=0, device=device)
     network = IMAGE_NETWORKS[name](seed=0).to(device)
-    if door != "loop" and device == "cuda":
+    if loop != "loop" and device == "cuda":
         torch.backends.cudnn.benchmark = True
         network.to(memory_format=torch.channels_last)
         for region in network.regions:
@@ -142,39 +142,39 @@ def measure(
     for _ in range(rounds):
         for kind in kinds:
             begin = perf_counter()
-            result = DOORS[door](network, batches, kind, epochs=4)
-            times[kind] += result
-            took, epoch = perf_counter() - begin, median(result)
-            print(f"  {door}, {kind}: {took:.1f} s, of which an epoch {epoch:.2f} s", file=sys.stderr, flush=True)
-    return {kind: batch * steps / median(result) for kind, result in times.items()}
+            epochs = LOOPS[loop](network, batches, kind, epochs=4)
+            times[kind] += epochs
+            total = perf_counter() - begin
+            print(f"  {loop}, {kind}: {total:.1f} s, an epoch {median(epochs):.2f} s", file=sys.stderr, flush=True)
+    return {kind: batch * steps / median(epochs) for kind, epochs in times.items()}
 
 
 def main() -> None:
     torch._dynamo.config.recompile_limit = 64  # all kinds in one process, each compiled for itself
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--doors", nargs="+", choices=list(DOORS), default=list(DOORS))
+    parser.add_argument("--loops", nargs="+", choices=list(LOOPS), default=list(LOOPS))
     parser.add_argument("--kinds", nargs="+", choices=KINDS[1:], default=list(KINDS[1:]), help="statistics of GenLabel")
     parser.add_argument("--batch", type=int, nargs="+", default=[128])
     parser.add_argument("--steps", type=int, default=200, help="batches of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--network", choices=list(IMAGE_NETWORKS), default="resnet18")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    result = []
-    doors = [door for door in given.doors if device == "cuda" or not door.endswith("graph")]
-    for door, batch in product(doors, given.batch):
-        kinds = ["mixup", *given.kinds]
-        speed = measure(door, given.network, batch, kinds, given.steps, given.rounds, device)
+    runs = []
+    loops = [loop for loop in args.loops if device == "cuda" or not loop.endswith("graph")]
+    for loop, batch in product(loops, args.batch):
+        kinds = ["mixup", *args.kinds]
+        speed = measure(loop, args.network, batch, kinds, args.steps, args.rounds, device)
         ratios = {kind: speed["mixup"] / speed[kind] for kind in kinds}
-        run = {"door": door, "network": given.network, "batch": batch}
-        result.append({**run, "images_per_second": speed, "step_ratio": ratios})
+        run = {"door": loop, "network": args.network, "batch": batch}
+        runs.append({**run, "images_per_second": speed, "step_ratio": ratios})
         for kind in kinds:
-            words = f"{door}, {given.network}, batch {batch}, {name}, {kind}"
+            words = f"{loop}, {args.network}, batch {batch}, {name}, {kind}"
             print(f"{words}: {speed[kind]:,.0f} images/s, {ratios[kind]:.3f} times mixup's step", flush=True)
-    if given.json:
-        given.json.write_text(json.dumps({"device": name, "torch": torch.__version__, "runs": result}, indent=1) + "\n")
+    if args.json:
+        args.json.write_text(json.dumps({"device": name, "torch": torch.__version__, "runs": runs}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Measure training of a fleet with generative labels against the same fleet with mixup's labels."""
 
 import numpy as np
+from common import alternate
 from numpy.typing import NDArray
 from sklearn.datasets import load_wine, make_classification
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
-from timing import alternate
 
 from genlabel import GaussianDensity, GenLabel, KernelDensity, LinearLabel, Mixup
 from genlabel.densities import ClassDensity

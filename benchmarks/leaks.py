@@ -1,14 +1,13 @@
 """Measure the detection of leaks: alarms in unchanged OpenML datasets, and planted leaks that are detected.
 
     python benchmarks/leaks.py
-    python benchmarks/leaks.py --shown
+    python benchmarks/leaks.py --show
 
-Only small trees are fitted. An alarm in an unchanged dataset may be a leak or a false one: `--shown` prints each note,
-to be judged by reading. The rules were improved after such a reading of these very datasets, so the shares flatter.
-Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
+Nothing but small trees is fitted. A finding in an unchanged dataset may be a leak or a false alarm: `--show` prints
+each line, to be judged by reading. The rules were improved after such a reading of these datasets, so the rates are
+optimistic. Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
-import argparse
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -16,30 +15,30 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from common import dataset_ids, make_parser
 
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.data.tables import Table, drop_leaks
+from genlabel.data.tables.leaks import ROW_ID
 from genlabel.data.tables.table import drop_rare_classes
-from genlabel_paper.benchmark.command import manifest_ids
 
 PLANTED = "planted"
-KINDS = {
-    "numbers the rows": "row numbers",
+FINDINGS = {
+    "numbers the rows": ROW_ID,
     "alone gives the class": "alone gives the class",
     "names groups": "groups of rows",
     "copies": "equal rows stay",
     "equal, but no copies": "split like any other",
     "runs of a class": "neighboring rows",
 }
-"""Kinds of leaks -> words of their notes."""
+"""Kinds of findings, and the words of the note that tells of them."""
 
 
 def id_by_target(table: Table, rng: np.random.Generator) -> Table:
-    """Add numbers of rows in the order of the target, the rows being in another."""
-    rank = np.empty(len(table.y), dtype=int)
-    rank[np.argsort(table.y.to_numpy(dtype=str), kind="stable")] = np.arange(1, len(table.y) + 1)
-    return replace(table, X=table.X.assign(**{PLANTED: rank}))
+    """Add numbers of rows in the order of the target; the rows are in another order."""
+    number = np.empty(len(table.y), dtype=int)
+    number[np.argsort(table.y.to_numpy(dtype=str), kind="stable")] = np.arange(1, len(table.y) + 1)
+    return replace(table, X=table.X.assign(**{PLANTED: number}))
 
 
 def id_with_gaps(table: Table, rng: np.random.Generator) -> Table:
@@ -47,61 +46,58 @@ def id_with_gaps(table: Table, rng: np.random.Generator) -> Table:
     return replace(table, X=table.X.assign(**{PLANTED: np.cumsum(rng.integers(1, 100, len(table.y)))}))
 
 
-def codes(table: Table, rng: np.random.Generator) -> Table:
+def class_codes(table: Table, rng: np.random.Generator) -> Table:
     """Add a text of which each class has four values of its own."""
     text = table.y.astype(str) + pd.Series(rng.integers(0, 4, len(table.y)), index=table.y.index).astype(str)
     return replace(table, X=table.X.assign(**{PLANTED: text}))
 
 
-def copies(table: Table, rng: np.random.Generator) -> Table:
-    """Add three rows in ten a second time, anywhere."""
+def duplicate_rows(table: Table, rng: np.random.Generator) -> Table:
+    """Add three rows in ten a second time, at random places."""
     n = len(table.y)
     rows = rng.permutation(np.r_[np.arange(n), rng.choice(n, 3 * n // 10, replace=False)])
     return replace(table, X=table.X.iloc[rows].reset_index(drop=True), y=table.y.iloc[rows].reset_index(drop=True))
 
 
-PLANTS: dict[str, Callable[[Table, np.random.Generator], Table]] = {
+LEAKS: dict[str, Callable[[Table, np.random.Generator], Table]] = {
     "id in the order of the target": id_by_target,
     "id that rises with gaps": id_with_gaps,
-    "codes of the class": codes,
-    "three rows in ten twice": copies,
+    "codes of the class": class_codes,
+    "three rows in ten twice": duplicate_rows,
 }
 
 
-def is_harmless(plant: str, table: Table) -> bool:
-    """Return whether a planted leak is dropped, or its copies are grouped."""
-    return table.groups is not None if PLANTS[plant] is copies else PLANTED not in table.X
+def is_detected(leak: str, table: Table) -> bool:
+    """Return whether a planted leak does no harm any more."""
+    return table.groups is not None if LEAKS[leak] is duplicate_rows else PLANTED not in table.X
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shown", action="store_true", help="print the notes of each dataset")
+    parser = make_parser(__doc__)
+    parser.add_argument("--show", action="store_true", help="print the findings in each dataset")
     parser.add_argument("--max-rows", type=int, default=20_000)
     args = parser.parse_args()
-    manifest = openml_manifest()
-    if manifest is None:
-        raise SystemExit("there is no manifest; name the folder of the cache with GENLABEL_DATA_HOME")
-    ids = manifest_ids(manifest, max_features=100, min_rows=40, max_rows=args.max_rows)
-    as_is: Counter[str] = Counter()
+    ids = dataset_ids(None, max_features=100, min_rows=40, max_rows=args.max_rows)
+    unchanged: Counter[str] = Counter()
     planted: Counter[str] = Counter()
     for number in ids:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             table = replace(drop_rare_classes(load_openml(number)), notes=[])
         notes = drop_leaks(table).notes
-        as_is.update(kind for kind, words in KINDS.items() if any(words in note for note in notes))
+        unchanged.update(kind for kind, words in FINDINGS.items() if any(words in note for note in notes))
         rng = np.random.default_rng(number)
-        detected = [plant for plant, change in PLANTS.items() if is_harmless(plant, drop_leaks(change(table, rng)))]
+        detected = [leak for leak, plant in LEAKS.items() if is_detected(leak, drop_leaks(plant(table, rng)))]
         planted.update(detected)
-        if args.shown:
-            missed = [f"planted and not detected: {plant}" for plant in PLANTS if plant not in detected]
+        if args.show:
+            missed = [f"planted and not detected: {leak}" for leak in LEAKS if leak not in detected]
             size = f"{number} {table.name} {table.X.shape}, {table.y.nunique()} classes"
             print("\n".join(f"{size}: {line}" for line in [*notes, *missed] or ["nothing"]))
     print(f"datasets: {len(ids)}")
-    for kind in KINDS:
-        print(f"as they are, {kind}: {as_is[kind]}")
-    for plant in PLANTS:
-        print(f"planted, {plant}: detected in {planted[plant]}")
+    for kind in FINDINGS:
+        print(f"unchanged, {kind}: {unchanged[kind]}")
+    for leak in LEAKS:
+        print(f"planted, {leak}: detected in {planted[leak]}")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
     python benchmarks/online_labels.py cifar10 --data-home FOLDER [--epochs 10] [--seeds 3] [--json FILE]
 
-One network is trained with GenLabel by the clean pass (arXiv Alg. 3); besides two more densities learn from the same
-steps, one from nearly clean mixed images ("near"), one from a quarter of the clean batch ("part"), and every mixed one
-is labeled by all three. Told of each epoch: how often they name the same most likely class, the mean total variation
-between their labels, and how sure they are. Then, for mixup and for each of the statistics, the test accuracy of
-networks that are trained with it, over the seeds.
+One network is trained with GenLabel by the clean pass (arXiv Alg. 3). Two more densities learn from the same steps, one
+from nearly clean mixed images ("near"), one from a quarter of the clean batch ("part"), and every mixed image is
+labeled by all three. Printed for each epoch: how often they name the same most likely class, the mean total variation
+between their labels, and the mean largest probability. Then, for mixup and for each of the statistics, the test
+accuracy of networks that are trained with it, over the seeds.
 """
 
 import argparse
@@ -31,8 +31,8 @@ from genlabel.training.networks.convolutional import IMAGE_NETWORKS
 KINDS = ("clean", "near", "part")
 
 
-class Witness(nn.Module):
-    """The three densities, and sums over an epoch: batches, equal classes, total variation, confidence."""
+class DensityComparison(nn.Module):
+    """Three densities, and sums over an epoch: batches, equal classes, total variation, confidence."""
 
     sums: Tensor
 
@@ -44,30 +44,30 @@ class Witness(nn.Module):
         self.register_buffer("sums", torch.zeros(4, len(KINDS)))
 
 
-class WitnessedLabel(Labeler):
-    """GenLabel by the clean pass, beside which the other statistics are watched."""
+class ComparedLabel(Labeler):
+    """GenLabel by the clean pass, with which the other statistics are compared."""
 
     update_source = "clean"
 
-    def __init__(self, witness: Witness, gamma: float = 0.1) -> None:
-        self.witness = witness
+    def __init__(self, comparison: DensityComparison, gamma: float = 0.1) -> None:
+        self.comparison = comparison
         self.gamma = gamma
 
     @property
-    def state(self) -> Witness:
-        """What learns."""
-        return self.witness
+    def state(self) -> DensityComparison:
+        """Return the module that learns."""
+        return self.comparison
 
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Let those learn that learn from clean features."""
-        block = len(features) // 4
-        self.witness.densities["clean"].update(features, targets)
-        self.witness.densities["part"].update(features[:block], targets[:block])
+        """Update the densities that learn from clean features."""
+        quarter = len(features) // 4
+        self.comparison.densities["clean"].update(features, targets)
+        self.comparison.densities["part"].update(features[:quarter], targets[:quarter])
 
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         y_mix = blend(targets, draw)
-        self.witness.densities["near"].observe(x_mix, targets, draw)
-        labels = [self.witness.densities[kind].posterior(x_mix, y_mix, 2).log_proba.exp() for kind in KINDS]
+        self.comparison.densities["near"].observe(x_mix, targets, draw)
+        labels = [self.comparison.densities[kind].posterior(x_mix, y_mix, 2).log_proba.exp() for kind in KINDS]
         rows = [
             torch.stack(
                 [
@@ -79,12 +79,12 @@ class WitnessedLabel(Labeler):
             )
             for y in labels
         ]
-        self.witness.sums.add_(torch.stack(rows, 1))
+        self.comparison.sums.add_(torch.stack(rows, 1))
         return torch.lerp(y_mix, labels[0], self.gamma)
 
 
-def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, list[float]]]:
-    """Agreement of the labels in each epoch, for "clean" (with itself), "near" and "part"."""
+def compare_labels(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, list[float]]]:
+    """Return the agreement of the labels in each epoch, for "clean" (with itself), "near" and "part"."""
     name, arguments = choose_network("auto", images.x_train, len(images.classes))
     network = IMAGE_NETWORKS[name](**arguments, seed=seed).to(device)
     batches = ImageBatches(
@@ -95,15 +95,15 @@ def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, li
         seed=seed,
         device=device,
     )
-    labeler, result = WitnessedLabel(Witness(len(images.classes), 0.95)), []
+    labeler, result = ComparedLabel(DensityComparison(len(images.classes), 0.95)), []
 
-    def tell(epoch: int, logs: object) -> None:
-        sums = labeler.witness.sums
-        same, apart, sure = (sums[1:] / sums[0]).tolist()
-        result.append({"same_class": same, "total_variation": apart, "confidence": sure})
+    def report_epoch(epoch: int, logs: object) -> None:
+        sums = labeler.comparison.sums
+        same, distance, confidence = (sums[1:] / sums[0]).tolist()
+        result.append({"same_class": same, "total_variation": distance, "confidence": confidence})
         print(f"epoch {epoch + 1}: " + "; ".join(
             f"{kind}: same class {100 * s:.2f} %, total variation {a:.4f}, confidence {c:.3f}"
-            for kind, s, a, c in zip(KINDS, same, apart, sure, strict=True)
+            for kind, s, a, c in zip(KINDS, same, distance, confidence, strict=True)
         ), flush=True)  # fmt: skip
         sums.zero_()
 
@@ -116,7 +116,7 @@ def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, li
         learning_rate=0.1,
         epochs=epochs,
         compile_config="auto",
-        callback=LambdaCallback(on_epoch_end=tell),
+        callback=LambdaCallback(on_epoch_end=report_epoch),
     )
     return result
 
@@ -128,22 +128,22 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3, help="0 leaves out the accuracies")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    images = load_images(given.data, given.data_home)
-    saved: dict[str, Any] = {"data": given.data, "device": device, "kinds": KINDS, "epochs": given.epochs}
-    saved["agreement"] = watch(images, given.epochs, device, seed=0)
+    images = load_images(args.data, args.data_home)
+    saved: dict[str, Any] = {"data": args.data, "device": device, "kinds": KINDS, "epochs": args.epochs}
+    saved["agreement"] = compare_labels(images, args.epochs, device, seed=0)
     saved["accuracy"] = {}
-    for kind in ("mixup", *KINDS) if given.seeds else ():
-        how = {"method": "mixup"} if kind == "mixup" else {"method": "genlabel", "statistics": kind}
+    for kind in ("mixup", *KINDS) if args.seeds else ():
+        method = {"method": "mixup"} if kind == "mixup" else {"method": "genlabel", "statistics": kind}
         scores = [
-            train_images(images, epochs=given.epochs, seed=seed, held_out=0, **how).test.accuracy
-            for seed in range(given.seeds)
+            train_images(images, epochs=args.epochs, seed=seed, held_out=0, **method).test.accuracy
+            for seed in range(args.seeds)
         ]
         saved["accuracy"][kind] = scores
         print(f"{kind}: test accuracy {', '.join(f'{100 * score:.2f}' for score in scores)}", flush=True)
-    if given.json:
-        given.json.write_text(json.dumps(saved, indent=1) + "\n")
+    if args.json:
+        args.json.write_text(json.dumps(saved, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from statistics import median
 
 import numpy as np
 import torch
+from common import seconds
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_wine, make_classification
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
-from timing import seconds
 
 from genlabel import GenLabelClassifier, Mixup
 
@@ -48,16 +48,16 @@ def fit_one(X: NDArray[np.float64], y: NDArray[np.int64], gamma: float, rate: fl
     return model
 
 
-def obvious_search(X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
-    """Search and final fit, one model after the other; return the best mean held-out accuracy."""
+def naive_search(X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
+    """Search and fit finally, one model after the other; return the best mean held-out accuracy."""
     scores = {}
     for gamma, rate in product(GAMMAS, RATES):
         hits = []
         for train, valid in StratifiedKFold(6, shuffle=True, random_state=0).split(X, y):
             scaler = StandardScaler().fit(X[train])
             model = fit_one(scaler.transform(X[train]), y[train], gamma, rate)
-            guess = model(torch.tensor(scaler.transform(X[valid]), dtype=torch.float32)).argmax(1).numpy()
-            hits.append((guess == y[valid]).mean())
+            predicted = model(torch.tensor(scaler.transform(X[valid]), dtype=torch.float32)).argmax(1).numpy()
+            hits.append((predicted == y[valid]).mean())
         scores[gamma, rate] = float(np.mean(hits))
     best = max(scores, key=lambda key: scores[key])
     fit_one(StandardScaler().fit_transform(X), y, *best)
@@ -68,13 +68,13 @@ def compare(name: str, X: NDArray[np.float64], y: NDArray[np.int64], goal: float
     model = GenLabelClassifier.from_paper(density="gaussian", mixer=Mixup(1.0), training__device="cpu", random_state=0)
     model.fit(X, y)
     before = [seconds(lambda: model.fit(X, y)) for _ in range(3)]
-    result: list[float] = []
-    slow = seconds(lambda: result.append(obvious_search(X, y)))
+    scores: list[float] = []
+    slow = seconds(lambda: scores.append(naive_search(X, y)))
     fast = median(before + [seconds(lambda: model.fit(X, y)) for _ in range(3)])
     print(
-        f"{name} (n={len(X)}, d={X.shape[1]}, k={y.max() + 1}): obvious way {slow:.2f} s, "
+        f"{name} (n={len(X)}, d={X.shape[1]}, k={y.max() + 1}): naive implementation {slow:.2f} s, "
         f"GenLabelClassifier {fast:.3f} s: {slow / fast:.0f} times faster (goal: {goal:.0f}); "
-        f"best held-out accuracy {result[0]:.3f} and {model.best_score_:.3f}",
+        f"best held-out accuracy {scores[0]:.3f} and {model.best_score_:.3f}",
         flush=True,
     )
 

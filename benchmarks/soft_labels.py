@@ -1,13 +1,12 @@
 """Measure whether synthetic points with soft labels help other models: GenMix, GenLabel and SMOTE on OpenML datasets.
 
-    python benchmarks/soft_labels.py                      # continues where it was stopped
+    python benchmarks/soft_labels.py                      # an interrupted run continues
     python benchmarks/soft_labels.py --report --json build/soft_labels.json
 
 Logistic regression, gradient boosting and a random forest, each alone and on more rows; every sampler with its
 defaults. Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME) and imbalanced-learn.
 """
 
-import argparse
 import json
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from common import add_data_home, dataset_ids, make_parser
 from imblearn.over_sampling import SMOTE
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -25,13 +25,11 @@ from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabel, GenLabelSampler, GenMix, LambdaCallback, SoftLabelClassifier
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import openml_manifest
 from genlabel.densities.candidates import named_densities
 from genlabel.evaluation.records import load_records
 from genlabel.mixing import Sampler
 from genlabel.mixing.sampler import Synthetic
 from genlabel_paper.benchmark import complete_datasets, dataset_means, mean_ranks, run_benchmark, wilcoxon_holm, wins
-from genlabel_paper.benchmark.command import manifest_ids
 from genlabel_paper.benchmark.schema import BENCHMARK
 
 MODELS: dict[str, Any] = {
@@ -40,11 +38,11 @@ MODELS: dict[str, Any] = {
     "forest": RandomForestClassifier(random_state=0),
 }
 ACCIDENT = 0.05
-"""A log-loss that is higher than that of the model alone by more than this."""
+"""An accident has a log-loss that is higher than that of the model alone by more than this."""
 
 
 class SmoteSampler(Sampler):
-    """SMOTE's points: of their own class, or, with a density, with their posterior as label."""
+    """SMOTE's points, labeled by their class or, with a density, by their posterior."""
 
     def __init__(self, density: str | None = None, output: str = "hard", random_state: Any = None) -> None:
         self.density = density
@@ -74,23 +72,24 @@ SAMPLERS: dict[str, Any] = {
 
 
 def methods(names: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    """Return pipelines of each model alone and with each sampler."""
+    result: dict[str, Any] = {}
     for name in names:
-        found[name] = make_pipeline(StandardScaler(), MODELS[name])
+        result[name] = make_pipeline(StandardScaler(), MODELS[name])
         for label, sampler in SAMPLERS.items():
             soft = SoftLabelClassifier(MODELS[name], sampler, random_state=0)
-            found[f"{name} + {label}"] = make_pipeline(StandardScaler(), soft)
-    return found
+            result[f"{name} + {label}"] = make_pipeline(StandardScaler(), soft)
+    return result
 
 
 def report(records: pd.DataFrame, model: str) -> pd.DataFrame:
-    """Each sampler with a model beside the model alone, on the datasets where all of them have every split."""
+    """Compare each sampler with a model alone, on the datasets where all of them have every split."""
     names = [model, *(f"{model} + {label}" for label in SAMPLERS)]
-    ours, _ = complete_datasets(records, names)
-    losses, accuracies = dataset_means(ours, "log_loss", names), dataset_means(ours, "accuracy", names)
-    ranks = {metric: mean_ranks(ours, metric) for metric in ("log_loss", "accuracy")}
-    tests = {metric: wilcoxon_holm(ours, model, metric) for metric in ("log_loss", "accuracy")}
-    seconds = dataset_means(ours, "seconds", names)
+    complete, _ = complete_datasets(records, names)
+    losses, accuracies = dataset_means(complete, "log_loss", names), dataset_means(complete, "accuracy", names)
+    ranks = {metric: mean_ranks(complete, metric) for metric in ("log_loss", "accuracy")}
+    tests = {metric: wilcoxon_holm(complete, model, metric) for metric in ("log_loss", "accuracy")}
+    seconds = dataset_means(complete, "seconds", names)
     rows: dict[str, dict[str, Any]] = {}
     for name in names:
         rows[name] = {
@@ -103,9 +102,9 @@ def report(records: pd.DataFrame, model: str) -> pd.DataFrame:
         }
         if name != model:
             for metric in ("log_loss", "accuracy"):
-                found = wins(ours, name, model, metric)
+                count = wins(complete, name, model, metric)
                 rows[name] |= {
-                    f"{metric}: better, same, worse": f"{found.better}, {found.tie}, {found.worse}",
+                    f"{metric}: better, same, worse": f"{count.better}, {count.tie}, {count.worse}",
                     f"{metric}: p": float(f"{tests[metric].loc[name, 'holm']:.2g}"),
                 }
             rows[name]["accidents"] = int((losses[name] - losses[model] > ACCIDENT).sum())
@@ -113,8 +112,8 @@ def report(records: pd.DataFrame, model: str) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
+    parser = make_parser(__doc__)
+    add_data_home(parser)
     parser.add_argument("--max-rows", type=int, default=500)
     parser.add_argument("--max-features", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=2)
@@ -127,14 +126,11 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.report:
-        saved = load_records(args.records, BENCHMARK)
+        records = load_records(args.records, BENCHMARK)
     else:
-        manifest = openml_manifest(args.data_home)
-        if manifest is None:
-            parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
         with threadpool_limits(1):
-            saved = run_benchmark(
-                manifest_ids(manifest, args.max_features, min_rows=100, max_rows=args.max_rows),
+            records = run_benchmark(
+                dataset_ids(args.data_home, max_features=args.max_features, min_rows=100, max_rows=args.max_rows),
                 methods(args.models),
                 args.repeats,
                 seed=args.seed,
@@ -145,14 +141,14 @@ def main() -> None:
                     on_trial_end=lambda result: print(result.trial, result.error or "", flush=True)
                 ),
             )
-    failures = [f"{cell.id}: {error}" for cell, error in saved.failures.items()]
-    tables = {model: report(saved.frame, model) for model in args.models}
+    failures = [f"{trial.id}: {error}" for trial, error in records.failures.items()]
+    tables = {model: report(records.frame, model) for model in args.models}
     for model, table in tables.items():
         print(f"\n== {model} ==\n{table.fillna('').to_string()}")
     print(f"\n{len(failures)} fits failed", *failures[:20], sep="\n")
     if args.json:
-        found = {model: json.loads(table.T.to_json()) for model, table in tables.items()}
-        args.json.write_text(json.dumps({"repeats": args.repeats, "tables": found, "failures": failures}, indent=1))
+        plain = {model: json.loads(table.T.to_json()) for model, table in tables.items()}
+        args.json.write_text(json.dumps({"repeats": args.repeats, "tables": plain, "failures": failures}, indent=1))
 
 
 if __name__ == "__main__":

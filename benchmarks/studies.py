@@ -1,28 +1,26 @@
-"""What each part of the default earns: stacked densities without a family, and the classifier without a part of it.
+"""Measure what parts of the default contribute: stacked densities without a family, the classifier without a part.
 
     python benchmarks/studies.py families    # stacked densities alone, with one family of densities left out
-    python benchmarks/studies.py parts       # the classifier without mixing, without the average, ...
+    python benchmarks/studies.py parts       # the classifier without mixing, without pooling, ...
 
-Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME). A study that was stopped continues.
+Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME). An interrupted study continues.
 """
 
-import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from common import add_data_home, dataset_ids, make_parser
 from sklearn.decomposition import FactorAnalysis
 
-from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, StackedDensity
+from genlabel import GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, StackedDensity
 from genlabel.data.datasets import load_openml
-from genlabel.data.datasets.catalog import openml_manifest
-from genlabel.densities import PerClassDensity, PowerTransformedDensity
+from genlabel.densities import ClassDensity, PerClassDensity, PowerTransformedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.samples import ClassSample
 from genlabel_paper.benchmark import dataset_means, run_benchmark, wilcoxon_holm
-from genlabel_paper.benchmark.command import manifest_ids
 
 FAMILIES: dict[str, Callable[[str], bool]] = {
     "discriminants toward a sphere": lambda name: "shrinkage=" in name,
@@ -39,7 +37,7 @@ FAMILIES: dict[str, Callable[[str], bool]] = {
 
 
 class FactorDensity(PerClassDensity):
-    """A Gaussian with a factor-analytic covariance for each class: tried, and not in the package."""
+    """Gaussian with a factor-analytic covariance for each class, which the package does not have."""
 
     def __init__(self, factors: int = 2) -> None:
         self.factors = factors
@@ -59,25 +57,27 @@ class _Scores:
 
 
 def families() -> dict[str, Any]:
-    """The stacked density by itself, and without each family; with more; and the single best instead of a stack."""
-    every = default_candidates()
+    """Return the stacked density with all families, without each family, with more, and its single best density."""
+    candidates = default_candidates()
     factors: dict[str, ClassDensity] = {f"factors {q}": FactorDensity(q) for q in (1, 2, 4)}
     factors |= {f"warped {name}": PowerTransformedDensity(density) for name, density in factors.items()}
     more = {
         "all": StackedDensity(),
         "the single best": StackedDensity(method="select"),
-        "with factor analysis": StackedDensity(every | factors),
+        "with factor analysis": StackedDensity(candidates | factors),
         "kernel, likelihood": KernelDensity("likelihood"),
     }
     without = {
-        f"without {family}": StackedDensity({name: density for name, density in every.items() if not member(name)})
-        for family, member in FAMILIES.items()
+        f"without {family}": StackedDensity(
+            {name: density for name, density in candidates.items() if not is_member(name)}
+        )
+        for family, is_member in FAMILIES.items()
     }
     return {name: GenerativeClassifier(density) for name, density in (more | without).items()}
 
 
-def blocks(network: str = "mlp") -> dict[str, Any]:
-    """The default, and what is left of it without one of its parts."""
+def parts(network: str = "mlp") -> dict[str, Any]:
+    """Return the default, and the default without one of its parts."""
     return {
         "all": GenLabelClassifier(network),
         "never mixed, averaged": GenLabelClassifier(network, clean_fraction=1.0),
@@ -87,11 +87,11 @@ def blocks(network: str = "mlp") -> dict[str, Any]:
     }
 
 
-STUDIES: Mapping[str, Callable[[], dict[str, Any]]] = {"families": families, "parts": blocks}
+STUDIES: Mapping[str, Callable[[], dict[str, Any]]] = {"families": families, "parts": parts}
 
 
 def report(records: pd.DataFrame) -> pd.DataFrame:
-    """Mean accuracy and log-loss, datasets on which "all" has the lower log-loss (by 0.002) and the higher, and p."""
+    """Return mean accuracy and log-loss, how often "all" has a log-loss lower or higher by 0.002, and p."""
     table = dataset_means(records, "log_loss")
     tests = wilcoxon_holm(records, "all", "log_loss")
     rows = []
@@ -111,20 +111,17 @@ def report(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("study", choices=list(STUDIES))
-    parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
+    add_data_home(parser)
     parser.add_argument("--max-rows", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--records", type=Path, help="default: build/<study>.sqlite")
     args = parser.parse_args()
-    manifest = openml_manifest(args.data_home)
-    if manifest is None:
-        parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
     result = run_benchmark(
-        manifest_ids(manifest, max_features=20, min_rows=100, max_rows=args.max_rows),
+        dataset_ids(args.data_home, max_features=20, min_rows=100, max_rows=args.max_rows),
         STUDIES[args.study](),
         args.repeats,
         seed=args.seed,

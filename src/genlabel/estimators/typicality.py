@@ -34,7 +34,7 @@ AUTO_DENSITIES: dict[str, ClassDensity] = {
     "kernel": KernelDensity(0.15, covariance="shared"),
     "warped kernel": PowerTransformedDensity(KernelDensity(0.4, covariance="shrunk")),
 }
-"""Candidates of `density="auto"`. Those of the stacked density find no more unusual rows in `benchmarks/support.py` and
+"""Candidates of `density="auto"`. Those of the stacked density find no more unusual rows in `benchmarks/typicality.py` and
 take much longer."""
 MAX_CV_ROWS = 2000
 """Tables of up to this size are cross-validated; larger ones have one training part and one held-out part."""
