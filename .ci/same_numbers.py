@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,12 +64,7 @@ def paper_old() -> PaperTrial:
     from genlabel_paper.study.cells import Cell
     from genlabel_paper.study.trials import run_trial
 
-    def run(fields: list[dict[str, Any]]) -> list[Values]:
-        cells = [Cell(**one) for one in fields]
-        records = {record["cell"].id: record for record in run_trial(cells, data_home())}
-        return [plain_numbers(records[cell.id]["metrics"], records[cell.id]["parameters"]) for cell in cells]
-
-    return run
+    return partial(_paper_trial, Cell, run_trial, "cell")
 
 
 def benchmark_old() -> BenchmarkRows:
@@ -78,13 +74,8 @@ def benchmark_old() -> BenchmarkRows:
 
     def run(dataset: int, method: str, splits: int) -> list[Values]:
         name = OLD_NAMES.get(method, method)
-        methods = {name: default_suite("mlp")[name]}
         load = partial(load_openml, data_home=data_home())
-        kept = run_suite([dataset], methods, splits, records=None, load=load)
-        if kept.failures:
-            raise RuntimeError(f"fits failed: {kept.failures}")
-        frame = kept.frame.sort_values("split")
-        return [{name: float(row[name]) for name in ("accuracy", "log_loss")} for row in frame.to_dict("records")]
+        return _split_scores(run_suite([dataset], {name: default_suite("mlp")[name]}, splits, records=None, load=load))
 
     return run
 
@@ -94,12 +85,7 @@ def images_old() -> ImageRun:
     from genlabel.datasets import load_images
     from genlabel.images import train_images
 
-    def run(method: str, epochs: int) -> Values:
-        trained = train_images(load_images("digits"), method=method, epochs=epochs, seed=0, device="cpu")
-        last = {"accuracy": trained.test.accuracy, "log_loss": trained.test.log_loss}
-        return last | {"loss": trained.history[-1]["loss"]}
-
-    return run
+    return partial(_image_scores, load_images, train_images)
 
 
 # Adapters: the new tree. Correct the names here as modules move.
@@ -110,12 +96,7 @@ def paper_new() -> PaperTrial:
     from genlabel_paper.runs.cells import Cell
     from genlabel_paper.runs.trials import run_trial
 
-    def run(fields: list[dict[str, Any]]) -> list[Values]:
-        cells = [Cell(**one) for one in fields]
-        records = {record["key"].id: record for record in run_trial(cells, data_home())}
-        return [plain_numbers(records[cell.id]["metrics"], records[cell.id]["parameters"]) for cell in cells]
-
-    return run
+    return partial(_paper_trial, Cell, run_trial, "key")
 
 
 def benchmark_new() -> BenchmarkRows:
@@ -127,11 +108,7 @@ def benchmark_new() -> BenchmarkRows:
         known = default_methods("mlp")
         name = method if method in known else OLD_NAMES[method]
         load = partial(load_openml, data_home=data_home())
-        result = run_benchmark([dataset], {name: known[name]}, splits, records=None, load=load)
-        if result.failures:
-            raise RuntimeError(f"fits failed: {result.failures}")
-        frame = result.frame.sort_values("split")
-        return [{name: float(row[name]) for name in ("accuracy", "log_loss")} for row in frame.to_dict("records")]
+        return _split_scores(run_benchmark([dataset], {name: known[name]}, splits, records=None, load=load))
 
     return run
 
@@ -141,12 +118,7 @@ def images_new() -> ImageRun:
     from genlabel.data.datasets import load_images
     from genlabel.evaluation.images import train_images
 
-    def run(method: str, epochs: int) -> Values:
-        trained = train_images(load_images("digits"), method=method, epochs=epochs, seed=0, device="cpu")
-        last = {"accuracy": trained.test.accuracy, "log_loss": trained.test.log_loss}
-        return last | {"loss": trained.history[-1]["loss"]}
-
-    return run
+    return partial(_image_scores, load_images, train_images)
 
 
 ADAPTERS: dict[str, tuple[Callable[[], Callable[..., Any]], ...]] = {
@@ -154,6 +126,25 @@ ADAPTERS: dict[str, tuple[Callable[[], Callable[..., Any]], ...]] = {
     "benchmark": (benchmark_new, benchmark_old),
     "images": (images_new, images_old),
 }
+
+
+def _paper_trial(cell_class: Any, run_trial: Any, key: str, fields: list[dict[str, Any]]) -> list[Values]:
+    cells = [cell_class(**values) for values in fields]
+    records = {record[key].id: record for record in run_trial(cells, data_home())}
+    return [plain_numbers(records[cell.id]["metrics"], records[cell.id]["parameters"]) for cell in cells]
+
+
+def _split_scores(records: Any) -> list[Values]:
+    if records.failures:
+        raise RuntimeError(f"fits failed: {records.failures}")
+    rows = records.frame.sort_values("split").to_dict("records")
+    return [{name: float(row[name]) for name in ("accuracy", "log_loss")} for row in rows]
+
+
+def _image_scores(load_images: Any, train_images: Any, method: str, epochs: int) -> Values:
+    trained = train_images(load_images("digits"), method=method, epochs=epochs, seed=0, device="cpu")
+    last = {"accuracy": trained.test.accuracy, "log_loss": trained.test.log_loss}
+    return last | {"loss": trained.history[-1]["loss"]}
 
 
 def data_home() -> Path:
@@ -430,13 +421,14 @@ def _about() -> dict[str, Any]:
     """Return the tree, the machine and the versions of packages on which digits depend."""
     source = Path(str(import_module("genlabel").__file__)).resolve()
     names = ("torch", "numpy", "scipy", "scikit-learn", "pandas")
+    shares = {} if find_spec("genlabel.suite") else {"shares": "accuracies are from 0 to 1"}  # percent in 0.2.0
     return {
         "tree": str(source.parent),
         "commit": _git(source.parent, "rev-parse", "--short", "HEAD"),
         "changed": bool(_git(source.parent, "status", "--porcelain", "--untracked-files=no", ".")),
         "machine": f"{platform.machine()} {_processor()}",
         "versions": {name: metadata.version(name) for name in names} | {"python": platform.python_version()},
-        "shares": "accuracies are from 0 to 1",
+        **shares,
     }
 
 
