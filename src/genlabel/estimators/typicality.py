@@ -34,8 +34,8 @@ AUTO_DENSITIES: dict[str, ClassDensity] = {
     "kernel": KernelDensity(0.15, covariance="shared"),
     "warped kernel": PowerTransformedDensity(KernelDensity(0.4, covariance="shrunk")),
 }
-"""Candidates of `density="auto"`. Those of the stacked density find no more unusual rows in `benchmarks/typicality.py` and
-take much longer."""
+"""Candidates of `density="auto"`. Those of the stacked density find no more unusual rows in `benchmarks/typicality.py`
+and take much longer."""
 MAX_CV_ROWS = 2000
 """Tables of up to this size are cross-validated; larger ones have one training part and one held-out part."""
 MAX_PART_ROWS = 5000
