@@ -231,7 +231,7 @@ def test_a_torch_network_takes_points_too() -> None:
 
 
 @pytest.mark.parametrize("change, match", [
-    ({"eps": None}, "eps=None has no default"),
+    ({"eps": None}, "eps=None"),
     ({"space": "standardized"}, "space='standardized' is not known; choose one of 'input'"),
     ({"attack": "fgms"}, "'fgms' is not known; .*'autoattack'"),
     ({"X": 2.0 * np.ones((3, *SHAPE))}, r"pixels from 2 to 2; give numbers in \[0, 1\], or uint8"),

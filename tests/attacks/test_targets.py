@@ -139,8 +139,3 @@ def test_wrong_targets_are_named() -> None:
     AttackedNetwork(nn.Sequential(nn.Linear(2, 2), nn.Dropout()).eval())
     with pytest.raises(ValueError, match=r"gave \(3, 1\); an attack needs scores \(m, k\), k at least 2"):
         AttackedNetwork(nn.Linear(2, 1)).log_proba(torch.zeros(3, 2))
-    fleet = Fleet((2, 2), [0], 1, torch.float32, torch.device("cpu"))
-    with pytest.raises(ValueError, match=r"group=1 is outside 0\.\.0"):
-        AttackedFleet(fleet, 1)
-    with pytest.raises(ValueError, match="the points have 3 features; the networks of the fleet take 2"):
-        FGSM()(AttackedFleet(fleet), np.zeros((2, 3)), [0, 1])

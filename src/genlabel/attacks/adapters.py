@@ -104,15 +104,10 @@ def _function_model(
 class _ScaledNetwork(nn.Module):
     """Network of raw features, which a `Standardization` scales and whose constant ones it drops."""
 
-    mean: Tensor
-    scale: Tensor
-    mask: Tensor
-
     def __init__(self, scaler: Any, network: nn.Module) -> None:
         super().__init__()
         self.network = network
-        for name in ("mean", "scale", "mask"):
-            self.register_buffer(name, torch.from_numpy(getattr(scaler, name)))
+        self.mean, self.scale, self.mask = (torch.from_numpy(x) for x in (scaler.mean, scaler.scale, scaler.mask))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(((x - self.mean) / self.scale)[:, self.mask])

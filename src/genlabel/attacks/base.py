@@ -26,8 +26,7 @@ class Attack(ABC):
     it only where that is more harmful.
     NOTE[PAPER]: a bare step of FGSM can also correct a point, which a plain count takes for robust; here it does not.
 
-    To add an attack, define `run` in a dataclass; :func:`genlabel.testing.check_attack` checks it. A name for
-    :func:`robust_accuracy` takes one line above the class, `@ATTACKS.register("name")`.
+    An attack is a dataclass that defines `run`; :func:`genlabel.testing.check_attack` checks it.
 
     Parameters
     ----------

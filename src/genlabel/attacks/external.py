@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from logging.handlers import BufferingHandler
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -204,24 +205,13 @@ class _FunctionModule(nn.Module):
         self.forward = function
 
 
-class _FirstOfEachKind(logging.Handler):
-    """Handler that keeps the first warning of each kind; kinds differ by more than numbers."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: dict[str, str] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        message = re.sub(r" See \S+ for details\.", "", record.getMessage())
-        self.messages.setdefault(re.sub(r"[\d.]+", "", message), message)
-
-
 @contextmanager
 def _isolated(module: nn.Module) -> Iterator[None]:
     """Give the package's log as warnings, and restore gradients, random streams and the trace function."""
     learned, tracer = [weight for weight in module.parameters() if weight.requires_grad], sys.gettrace()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    logger, handler = logging.getLogger("auto-attack"), _FirstOfEachKind()
+    logger, handler = logging.getLogger("auto-attack"), BufferingHandler(sys.maxsize)
+    handler.setLevel(logging.WARNING)
     before, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
     try:
@@ -235,7 +225,11 @@ def _isolated(module: nn.Module) -> Iterator[None]:
         sys.settrace(tracer)
         for weight in learned:
             weight.requires_grad_(True)
-    for kind, message in handler.messages.items():
+    first_of_kind: dict[str, str] = {}  # kinds differ by more than numbers
+    for record in handler.buffer:
+        message = re.sub(r" See \S+ for details\.", "", record.getMessage())
+        first_of_kind.setdefault(re.sub(r"[\d.]+", "", message), message)
+    for kind, message in first_of_kind.items():
         warn(("AutoAttack", kind), f"AutoAttack: {message}", RuntimeWarning)
 
 

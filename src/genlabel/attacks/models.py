@@ -119,14 +119,12 @@ class _DifferentiableModel(AttackedModel, ABC):
 
     @final
     def log_proba(self, x: Tensor) -> Tensor:
-        """Return the log-softmax of the scores."""
         with torch.no_grad():
             parts = [self.scores(x[..., block, :]).log_softmax(-1) for block in chunks(x.shape[-2], self.max_block())]
         return torch.cat(parts, -2).to(x)
 
     @final
     def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Differentiate automatically; the gradients of the parameters are left alone."""
         parts: list[Tensor] = []
         for block in chunks(x.shape[-2], self.max_block()):
             with torch.enable_grad():
@@ -185,10 +183,8 @@ class AttackedNetwork(_DifferentiableModel):
 
     def from_points(self, points: Tensor, X: Values) -> Any:
         """Return points in the shape of `X`, and on its device."""
-        if self.image_shape is None:
-            return super().from_points(points, X)
-        given = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
-        return like(points.reshape(given.shape).to(given.device), X)
+        result = points.reshape(np.shape(X))
+        return like(result.to(X.device) if isinstance(X, Tensor) else result, X)
 
     def scores(self, x: Tensor) -> Tensor:
         """Return the module's output for any leading axes."""
@@ -209,9 +205,6 @@ class AttackedFleet(_DifferentiableModel):
     """All C candidates of the task `group` of a fleet at once, in float64: points (C, m, d), its own for each."""
 
     def __init__(self, fleet: Fleet, group: int = 0) -> None:
-        groups = len(fleet.theta)
-        if not 0 <= group < groups:
-            raise ValueError(f"group={group} is outside 0..{groups - 1}, the tasks of this fleet")
         self.sizes = fleet.sizes
         self.layers = fleet.layers(fleet.theta[group : group + 1].detach().double())
         self.batch_shape = (self.layers[0].W.shape[1],)
@@ -222,8 +215,6 @@ class AttackedFleet(_DifferentiableModel):
 
     def scores(self, x: Tensor) -> Tensor:
         """Multiply layer by layer, over all candidates at once."""
-        if x.shape[-1] != self.sizes[0]:
-            raise ValueError(f"the points have {x.shape[-1]} features; the networks of the fleet take {self.sizes[0]}")
         flat = x.to(self.layers[0].W).reshape(-1, *x.shape[-3:])
         return relu_scores(self.layers, flat)[:, 0].reshape(*x.shape[:-1], -1)
 
@@ -254,39 +245,28 @@ class FunctionModel(AttackedModel):
         X = _as_rows(x)
         share = as_numpy(weight).reshape(len(X), -1).astype(np.float64)
         precision = float(np.finfo(self.function(X[:1]).dtype).eps)
-        gradient, flat = self._differences(X, share, precision ** (1 / 3), precision)
-        for step in DIFFERENCE_STEPS:
-            if not flat.any():
+        gradient, flat = np.zeros_like(X), np.ones(len(X), dtype=bool)
+        for step in (precision ** (1 / 3), *DIFFERENCE_STEPS):
+            rows = np.flatnonzero(flat)
+            if not len(rows):
                 break
-            gradient[flat], still_flat = self._differences(X[flat], share[flat], step, precision)
-            flat[flat] = still_flat
+            change = np.zeros(len(rows))
+            for j, h in enumerate(np.broadcast_to(step * self.scale, X.shape[1:])):
+                up, down = X[rows], X[rows]
+                up[:, j] += h
+                down[:, j] -= h
+                above, below = (np.maximum(self.function(points), MIN_LOG_PROBA) for points in (up, down))
+                difference = ((above - below) * share[rows]).sum(1)
+                noise = 64 * precision * (1.0 + np.where(share[rows] != 0, np.abs(above), 0.0).max(1))
+                change = np.maximum(change, np.abs(difference) / noise)
+                gradient[rows, j] = difference / (up[:, j] - down[:, j])
+            flat[rows] = change <= 1.0  # by no more than rounding
         return torch.from_numpy(gradient).to(x).reshape(x.shape)
-
-    def _differences(
-        self, X: NDArray[np.float64], share: NDArray[np.float64], step: float, precision: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return gradients (n, d), and whether a row (n,) changes by no more than rounding."""
-        gradient, change = np.zeros_like(X), np.zeros(len(X))
-        for j, h in enumerate(np.broadcast_to(step * self.scale, X.shape[1:])):
-            up, down = X.copy(), X.copy()
-            up[:, j] += h
-            down[:, j] -= h
-            above, below = (np.maximum(self.function(points), MIN_LOG_PROBA) for points in (up, down))
-            difference = ((above - below) * share).sum(1)
-            noise = 64 * precision * (1.0 + np.where(share != 0, np.abs(above), 0.0).max(1))
-            change = np.maximum(change, np.abs(difference) / noise)
-            gradient[:, j] = difference / (up[:, j] - down[:, j])
-        return gradient, change <= 1.0
 
 
 @final
 class DecisionModel(AttackedModel):
-    """Function from points (m, d) to class indices (m,), -1 for none, without a gradient.
-
-    >>> model = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
-    >>> model.log_proba(torch.tensor([[0.3]]))
-    tensor([[-inf, 0.]])
-    """
+    """Function from points (m, d) to class indices (m,), -1 for none, without a gradient."""
 
     has_gradient = False
 

@@ -151,10 +151,8 @@ def _read_attacks(attack: str | Attack | Iterable[str | Attack], eps: float | No
         if isinstance(item, str) and item in classes and item not in names:
             raise ValueError(f"attack={item!r} is for images (m, c, h, w) and a torch network; use 'pgd' on a table")
         check_choice("attack", item, names, also="an Attack such as PGD(steps=50)")
-        if images and eps is None:
-            raise ValueError(f"eps=None has no default for {item!r} on images; give one, such as 0.1 or 2 / 255")
-        if images and changes["eps"] >= 1.0:
-            raise ValueError(f"eps={eps:g} covers the whole range of a pixel, [0, 1]; give a part, such as 8 / 255")
+        if images and (eps is None or eps >= 1.0):
+            raise ValueError(f"eps={eps} must be a part of the range of a pixel, [0, 1], such as 0.1 or 2 / 255")
         result[item] = classes[item](**changes)
     return result
 

@@ -169,8 +169,8 @@ class GenLabelSampler(Sampler):
     density : str or ClassDensity
         A density or its registered name, such as "gaussian", "kernel" or "stacked". By name, "gaussian" is shrunk by
         Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
-    gamma : float in [0, 1]
-        Weight of the generative label; the rest is mixup's label.
+    gamma, priors
+        As in :class:`GenLabel`.
     alpha : float
         Parameter of the mixing weights' distribution, Beta(alpha, alpha).
     n_aug : float or int
@@ -178,8 +178,6 @@ class GenLabelSampler(Sampler):
         one.
     output : "hard", "soft" or "weighted"
         See :meth:`fit_resample`.
-    priors : "auto", "uniform", "empirical" or array (k,)
-        Class priors of the generative label, see :class:`GenLabel`.
     standardize : bool
         If True, the density is fitted to standardized features.
     random_state : int, Generator or None

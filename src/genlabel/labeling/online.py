@@ -87,11 +87,6 @@ class OnlineGenLabel(Labeler):
         """Warn if the labels have collapsed."""
         self.density.check()
 
-    def to_cpu(self) -> OnlineGenLabel:
-        """Move the density to the CPU, and return the labeler."""
-        self.density.cpu()
-        return self
-
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         gamma: Any = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])

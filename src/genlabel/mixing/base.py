@@ -107,10 +107,7 @@ class Mixer(BaseEstimator, ABC):
 def check_within_batch(mixer: Mixer) -> None:
     """Raise if a mixer pairs rows across batches, which a loop over single batches cannot do."""
     if mixer.pairs_across_batches:
-        raise ValueError(
-            f"{mixer!r} pairs rows of different batches, but this loop sees one batch at a time; use pairs='batch', "
-            "train_fleet or a classifier"
-        )
+        raise ValueError(f"{mixer!r} pairs rows of different batches; a loop over batches needs pairs='batch'")
 
 
 def blend(values: Any, draw: MixParams) -> Any:
@@ -151,11 +148,7 @@ def mix_batch(mixer: Mixer | None, values: Tensor, draw: MixParams, info: BatchI
 
 
 def identity_params(n: int, like: MixParams | None = None) -> MixParams:
-    """Return the draw that mixes nothing: each row with itself, lam 1, and an empty box if `like` has boxes.
-
-    >>> identity_params(2)
-    MixParams(partner=array([0, 1]), lam=array([1., 1.]), depth=0, box=None)
-    """
+    """Return the draw that mixes nothing: each row with itself, lam 1, and an empty box if `like` has boxes."""
     return MixParams(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
 
 
@@ -167,12 +160,7 @@ def draw_to_device(draw: MixParams, like: Tensor) -> MixParams:
 
 
 def stack_draws(draws: Sequence[MixParams]) -> MixParams:
-    """Stack the draws of T batches, each padded to the largest batch by rows that are not mixed.
-
-    >>> stack = stack_draws([identity_params(2), identity_params(3)])
-    >>> stack.partner.tolist(), stack.depth.tolist()
-    ([[0, 1, 2], [0, 1, 2]], [0, 0])
-    """
+    """Stack the draws of T batches, each padded to the largest batch by rows that are not mixed."""
     shape = len(draws), max(len(draw.partner) for draw in draws)
     partner, lam = np.tile(np.arange(shape[1]), (len(draws), 1)), np.ones(shape)
     box = None if draws[0].box is None else np.zeros((*shape, 4))

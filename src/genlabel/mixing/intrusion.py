@@ -41,10 +41,8 @@ def intrudes(
     pool : (array (m, d), array (m,)), optional
         Points and labels to search for neighbors; `X` and `y` if not given. Pass the whole training set if `X` is one
         batch of it.
-    rows : array (n,), optional
-        Row of the pool that each row of `X` is.
-    rival_distance : array (m,), optional
-        Result of `distance_to_rivals` for the pool; with `rows`, it saves most of the searches.
+    rows, rival_distance : arrays (n,) and (m,), optional
+        Row of the pool that each row of `X` is, and the pool's `distance_to_rivals`: both save most of the searches.
 
     Examples
     --------
@@ -56,10 +54,8 @@ def intrudes(
     labels, mixed = as_numpy(y), _as_floats(X_mix)
     points, pool_labels = (_as_floats(X), labels) if pool is None else (_as_floats(pool[0]), as_numpy(pool[1]))
     if labels.shape != draw.partner.shape or mixed.shape[:1] != draw.partner.shape:
-        raise ValueError(
-            f"the draw pairs {len(draw.partner)} rows, but X_mix has shape {mixed.shape} and y has {labels.shape}; "
-            "pass the rows that were mixed, and the whole training set as pool=(X, y)"
-        )
+        message = f"the draw pairs {len(draw.partner)} rows, but X_mix has shape {mixed.shape} and y has {labels.shape}"
+        raise ValueError(f"{message}; pass the rows that were mixed, and the whole training set as pool=(X, y)")
     _check_points(points, pool_labels, mixed)
     classes, index = read_classes(np.concatenate([pool_labels, labels]))
     pool_index, first = index[: len(pool_labels)], index[len(pool_labels) :]

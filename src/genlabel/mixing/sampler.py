@@ -44,15 +44,14 @@ class Synthetic(NamedTuple):
 
     def select(self, rows: Any) -> Synthetic:
         """Return the points of some rows."""
-        parents = None if self.parents is None else self.parents[rows]
-        return Synthetic(self.points[rows], self.labels[rows], self.pair[rows], self.lam[rows], parents)
+        fields: Any = (None if field is None else field[rows] for field in self)
+        return Synthetic(*fields)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Synthetic]) -> Synthetic:
         """Return the points of several objects, one after the other."""
-        points, labels, pair, lam, parents = zip(*parts, strict=True)
-        joined = cls(*(np.concatenate(field) for field in (points, labels, pair, lam)))
-        return joined._replace(parents=None if parents[0] is None else np.concatenate(parents))
+        fields: Any = (None if field[0] is None else np.concatenate(field) for field in zip(*parts, strict=True))
+        return cls(*fields)
 
 
 class Sampler(BaseEstimator, ABC):

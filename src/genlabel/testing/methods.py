@@ -309,8 +309,7 @@ def check_attack(attack: Attack, *, image_shape: tuple[int, int, int] | None = N
     assert robust.sum() < correct.sum(), "the attack finds no misclassified point; check a stronger one"
 
     again = pickle.loads(pickle.dumps(attack))  # our own bytes  # nosec B301
-    assert again == attack, "a pickled copy differs"
-    assert hash(again) == hash(attack), "a pickled copy has another hash"
+    assert (again, hash(again)) == (attack, hash(attack)), "a pickled copy differs"
     np.testing.assert_array_equal(again(model, X, y, seed=np.random.default_rng(7)), moved, "a seed repeats nothing")
     tensor = attack(model, torch.from_numpy(X), torch.from_numpy(y), seed=7)
     np.testing.assert_array_equal(tensor.numpy(), moved, "tensors give other points than arrays")
