@@ -206,7 +206,6 @@ def test_charts_are_fitted_to_clusters() -> None:
     w = Latents(1, 3).draw(4000, charts.shares, rng)
     assert set(w[0, :, 1:].argmax(1).tolist()) == set(order[:2].tolist())
     assert float((charts(w)[0].std(0) - rows.std(0)).abs().max()) < 0.1
-    assert Charts.join([charts, charts]).shares.shape == (2, 3)
 
 
 def test_fewer_charts_are_selected_unless_more_are_clearly_better() -> None:

@@ -91,7 +91,7 @@ def test_with_many_samples_the_bound_is_the_integral_over_the_latent_space(moons
 def latent_integral(vae: Any, X: np.ndarray, c: int) -> np.ndarray:
     """log of the sum over a grid of z of N(z; 0, I) N(x; mu_c(z), sigma_c), of the points as they are."""
     z, area = (torch.as_tensor(part) for part in grid(-5.0, 5.0, 401))
-    network = vae._network(torch.device("cpu"))
+    network, _ = vae._network(torch.device("cpu"))
     context = torch.eye(2, dtype=torch.float64)[vae.class_inputs_[c]].expand(len(z), -1)
     seen = network.decode(z, context)
     mean, sigma = seen.mean * vae.scaler_.scale + vae.scaler_.mean, seen.log_std.exp()[0]

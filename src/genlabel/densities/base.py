@@ -35,20 +35,17 @@ class Manifolds(Protocol):
 
     def project(self, X: Tensor) -> Tensor:
         """Return the nearest point of each manifold to points (m, d), (m, k, d)."""
-        ...
 
     def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
         """Return log p_c (m, k) of points (m, d) with given projections (m, k, d)."""
-        ...
 
 
 class ClassDensity(BaseEstimator, ABC):
     """Base class of the class-conditional densities p_c(x), one for each class.
 
-    A subclass implements `_fit` and `_log_prob` on torch tensors; one that fits each class separately derives from
-    :class:`PerClassDensity` and implements a single method. `fit`, `log_prob` and `gradient` validate input, convert
-    arrays and work in chunks. The other methods and properties have defaults that suit most densities.
-    :func:`genlabel.testing.check_density` tests a new density.
+    A subclass implements `_fit` and `_log_prob` on torch tensors, or derives from :class:`PerClassDensity`. `fit`,
+    `log_prob` and `gradient` validate input, convert arrays and work in chunks; the other methods and properties have
+    defaults that suit most densities. :func:`genlabel.testing.check_density` tests a new density.
 
     Attributes
     ----------
@@ -64,6 +61,8 @@ class ClassDensity(BaseEstimator, ABC):
     """Precision of the points and weights that `_fit` receives."""
     fit_device: ClassVar[str | None] = "cpu"
     """Device of the points and weights that `_fit` receives; None keeps that of `X`."""
+    is_calibrated: ClassVar[bool] = False
+    """True if the posterior is averaged with that of a network by default."""
     normalized: ClassVar[bool] = True
     """True if exp(log_prob) integrates to 1; False for a distance or a bound instead of a log-density."""
 
@@ -73,10 +72,7 @@ class ClassDensity(BaseEstimator, ABC):
         x = as_tensor(X).detach()
         points, labels = x.to(self.fit_device or x.device, self.fit_dtype).contiguous(), as_numpy(y)
         if points.ndim != 2 or labels.shape != (len(points),):
-            raise ValueError(
-                f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,); flatten images, or "
-                "pass their features"
-            )
+            raise ValueError(f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
         if len(points) == 0:
             raise ValueError("X has 0 samples; a density needs at least one point of each class")
         check_points(points)
@@ -112,13 +108,7 @@ class ClassDensity(BaseEstimator, ABC):
 
     @final
     def gradient(self, X: Any) -> Any:
-        """Return the gradients of log p_c(x) in x, shape (m, k, d), as an array of the kind of `X`.
-
-        >>> from genlabel.densities import fixed_gaussians
-        >>> fixed_gaussians([[-1.0], [1.0]]).fit([[-1.0], [1.0]], [0, 1]).gradient([[0.5]])
-        array([[[-1.5],
-                [ 0.5]]])
-        """
+        """Return the gradients of log p_c(x) in x, shape (m, k, d), as an array of the kind of `X`."""
         x = self._check_query(X).detach()
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_), self.n_features_in_), X)
@@ -134,9 +124,8 @@ class ClassDensity(BaseEstimator, ABC):
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return log p_c (m, k) of mixed points `X` (m, d) whose parents are the given training rows.
 
-        A cross-fitted density uses models that were fitted without either parent. If `X` is known to be
-        lam x + (1 - lam) x' for rows of `points`, a density may compute from these where that is faster. The default is
-        `log_prob(X)`.
+        A cross-fitted density uses models that were fitted without either parent. If `X` is lam x + (1 - lam) x' for
+        rows of `points`, a density may compute from these where that is faster.
         """
         return self.log_prob(X)
 
@@ -155,10 +144,7 @@ class ClassDensity(BaseEstimator, ABC):
     def prepare_for_cv(
         self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
     ) -> CrossFittedDensity:
-        """Return the densities to fit in the folds of a cross-validation over these rows: by default the density.
-
-        `folds` returns the folds; a density with choices to make calls it and chooses over them first.
-        """
+        """Return the densities to fit in the folds of a cross-validation, after the choices that a density makes."""
         return CrossFittedDensity(self)
 
     @property
@@ -175,11 +161,6 @@ class ClassDensity(BaseEstimator, ABC):
     def supports_latent_space(self) -> bool:
         """True if the density may be fitted to features that were learned from the labels of the same rows."""
         return True
-
-    @property
-    def is_calibrated(self) -> bool:
-        """True if the posterior is averaged with that of a network by default."""
-        return False
 
     @property
     def min_stack_weight(self) -> float:
@@ -199,10 +180,8 @@ class ClassDensity(BaseEstimator, ABC):
         check_is_fitted(self, "classes_")
         x = as_tensor(X)
         if x.ndim != 2 or x.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
-            )
+            name, d = type(self).__name__, self.n_features_in_
+            raise ValueError(f"X has shape {tuple(x.shape)}, but {name} was fitted with {d} features")
         return x.contiguous()
 
 
@@ -226,7 +205,6 @@ class LogDensity(Protocol):
 
     def log_prob(self, x: Tensor, /) -> Tensor:
         """Return the log-density of each row of `x`, shape (m,)."""
-        ...
 
 
 class PerClassDensity(ClassDensity):
@@ -320,12 +298,7 @@ def fixed_gaussians(means: Array | Sequence[Sequence[float]], variance: float = 
 
 
 def check_points(X: Tensor) -> None:
-    """Raise unless points (n, d) have at least one feature and finite values with finite squares.
-
-    >>> check_points(torch.tensor([[1e200]], dtype=torch.float64))
-    Traceback (most recent call last):
-    ValueError: X has values of size 1e+200, whose squares overflow; set them to NaN, or rescale the column
-    """
+    """Raise unless points (n, d) have at least one feature and finite values with finite squares."""
     if X.shape[1] == 0:
         raise ValueError(f"X has shape {tuple(X.shape)}; a density needs at least one feature")
     if not bool(torch.isfinite(X).all()):

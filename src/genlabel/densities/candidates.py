@@ -25,12 +25,11 @@ MAX_MIXTURE_FEATURES = 100
 
 
 def default_candidates() -> dict[str, ClassDensity]:
-    """Return the 48 candidates by default: 27 on the features as given, 21 on power-transformed ("warped") features.
-
-    >>> names = list(default_candidates())
-    >>> len(names), names[1], names[-1]
-    (48, 'discriminant pooling=0 shrinkage=0.1', 'warped mixture 6 diagonal')
-    """
+    """Return the 48 candidates by default: 27 on the features as given, 21 on power-transformed ("warped") features."""
+    shrunk, shared = (
+        {f"kernel {h:g} {covariance}": KernelDensity(h, False, covariance, MAX_KERNELS) for h in BANDWIDTHS}
+        for covariance in ("shrunk", "shared")
+    )
     discriminants: dict[str, ClassDensity] = {
         f"discriminant pooling={pooling:g} shrinkage={shrinkage:g}": DiscriminantDensity(pooling, shrinkage)
         for pooling in (0.0, 0.3, 1.0)
@@ -44,19 +43,12 @@ def default_candidates() -> dict[str, ClassDensity]:
         for covariance in ("tied", "diagonal")
         for components in COMPONENTS
     }
-    both = {**discriminants, **_kernels("shrunk"), **mixtures}
+    both = {**discriminants, **shrunk, **mixtures}
     return {
         **both,
-        **_kernels("shared"),
+        **shared,
         "forest": ForestDensity(max_points=MAX_FOREST_ROWS),
         **{f"warped {name}": PowerTransformedDensity(density) for name, density in both.items()},
-    }
-
-
-def _kernels(covariance: str) -> dict[str, ClassDensity]:
-    return {
-        f"kernel {bandwidth:g} {covariance}": KernelDensity(bandwidth, covariance=covariance, max_points=MAX_KERNELS)
-        for bandwidth in BANDWIDTHS
     }
 
 
@@ -88,11 +80,7 @@ def _exclusion(density: ClassDensity, n: int, d: int) -> tuple[str, str] | None:
 
 
 def named_candidates(candidates: Any) -> dict[str, ClassDensity]:
-    """Return candidates by name from "default", a mapping of names, or a sequence of densities.
-
-    >>> list(named_candidates([KernelDensity(0.4), KernelDensity(0.4)]))
-    ['KernelDensity(bandwidth=0.4)', 'KernelDensity(bandwidth=0.4) (2)']
-    """
+    """Return candidates by name from "default", a mapping of names, or a sequence of densities."""
     if isinstance(candidates, str):
         check_choice("candidates", candidates, ["default"], also="a list of densities, or a dict of names to them")
         return default_candidates()
@@ -118,8 +106,6 @@ def named_densities(density: Any) -> dict[str, ClassDensity]:
     NOTE[PAPER]: "gaussian" is shrunk by the rule of Ledoit and Wolf, for small classes; `GaussianDensity()` is that of
     the paper.
 
-    >>> list(named_densities("auto"))
-    ['gaussian', 'kernel']
     >>> named_densities("mixture")
     {'mixture': MixtureDensity()}
     """
@@ -132,14 +118,7 @@ def named_densities(density: Any) -> dict[str, ClassDensity]:
 
 
 def named_density(density: Any) -> ClassDensity:
-    """Return the single density that `named_densities` returns.
-
-    >>> named_density("kernel")
-    KernelDensity()
-    >>> named_density("auto")
-    Traceback (most recent call last):
-    ValueError: density='auto' stands for several densities; choose one, such as 'stacked' or 'kernel'
-    """
+    """Return the single density that `named_densities` returns, or raise."""
     densities = list(named_densities(density).values())
     if len(densities) > 1:
         raise ValueError(f"density={density!r} stands for several densities; choose one, such as 'stacked' or 'kernel'")

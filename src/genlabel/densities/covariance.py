@@ -41,11 +41,10 @@ def effective_size(weight: Tensor) -> float:
 
 
 def ledoit_wolf(X: Tensor, weight: Tensor) -> float:
-    """Return the shrinkage intensity in [0, 1] toward the scaled identity of Ledoit and Wolf (2004).
+    """Return the shrinkage intensity min(beta^2, delta^2) / delta^2 toward the scaled identity (Ledoit and Wolf, 2004).
 
-    With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i), the
-    intensity is min(beta^2, delta^2) / delta^2 on centered points. Weights count as repetitions; n is their sum or
-    their effective number, whichever is larger.
+    With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i) on centered
+    points. Weights count as repetitions; n is their sum or their effective number, whichever is larger.
     """
     mean, covariance = moments(X, weight)
     norms = ((X - mean) ** 2).sum(1)
@@ -59,8 +58,7 @@ def ledoit_wolf(X: Tensor, weight: Tensor) -> float:
 def shrink(covariance: Tensor, intensity: float) -> Tensor:
     """Return (1 - intensity) S + intensity tr(S)/d I."""
     d = len(covariance)
-    eye = torch.eye(d, dtype=covariance.dtype)
-    return (1.0 - intensity) * covariance + intensity * covariance.trace() / d * eye
+    return (1.0 - intensity) * covariance + intensity * covariance.trace() / d * torch.eye(d, dtype=covariance.dtype)
 
 
 def usable_covariance(
@@ -106,11 +104,7 @@ class Whitening(NamedTuple):
 
     @classmethod
     def of_variances(cls, center: Tensor, variance: Tensor) -> Whitening:
-        """Return the whitening of a diagonal covariance with variances (d,); those of rounding size are replaced.
-
-        >>> Whitening.of_variances(torch.zeros(2), torch.tensor([4.0, 0.25])).matrix
-        tensor([0.5000, 2.0000])
-        """
+        """Return the whitening of a diagonal covariance with variances (d,); those of rounding size are replaced."""
         scale = variance.clamp_min(0).sqrt()
         scale = torch.where(scale > _rounding(center), scale, torch.full_like(scale, EIGENVALUE_FLOOR**0.5))
         return cls(center, 1.0 / scale, float(2.0 * scale.log().sum()))
@@ -232,12 +226,7 @@ class PrincipalAxes(NamedTuple):
 
     @classmethod
     def of(cls, centered: Tensor, share: Tensor) -> PrincipalAxes:
-        """Return the axes of sum_i share_i x_i x_i^T from the Gram matrix of the n points x_i (n, d).
-
-        >>> axes = PrincipalAxes.of(torch.tensor([[3.0, 4.0, 0.0], [-3.0, -4.0, 0.0]]), torch.tensor([0.5, 0.5]))
-        >>> axes.variance.round(), axes.vectors.abs()
-        (tensor([25.]), tensor([[0.6000, 0.8000, 0.0000]]))
-        """
+        """Return the axes of sum_i share_i x_i x_i^T from the Gram matrix of the n points x_i (n, d)."""
         scaled = share.sqrt()[:, None] * centered
         values, vectors = torch.linalg.eigh(scaled @ scaled.T)
         mask = values > MIN_RELATIVE_VARIANCE * values[-1].clamp_min(torch.finfo(values.dtype).tiny)

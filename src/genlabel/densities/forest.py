@@ -33,13 +33,11 @@ class ForestDensity(ClassDensity):
 
     .. math:: p_c(x) = N(x; \mu, \operatorname{diag} \sigma^2) \, P(c \mid x) / \pi_c
 
-    where P(c | x) is the mean over trees of the class frequencies in the leaf of x, with one additional point that is
-    distributed like all points. Each tree partitions space into boxes by extremely randomized splits (Geurts et al.,
-    2006): a histogram whose bins follow the classes. The posterior is what counts; the Gaussian only decreases with the
-    distance from all points, and p_c integrates to 1 as far as the mean of P(c | x) over it is pi_c.
+    where P(c | x) is the mean over extremely randomized trees (Geurts et al., 2006) of the class frequencies in the
+    leaf of x, with one additional point that is distributed like all points. p_c integrates to 1 as far as the mean of
+    P(c | x) over the Gaussian is pi_c.
 
-    Unlike kernels and Gaussians it needs no distance: irrelevant features, steps and unequal scales do no harm. It is
-    constant in each box: its gradient is that of the Gaussian, the same for all classes.
+    It needs no distance: irrelevant features, steps and unequal scales do no harm.
 
     Parameters
     ----------

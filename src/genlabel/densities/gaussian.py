@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -35,10 +36,29 @@ MIN_PAIR_FEATURES = 64  # features above which log-densities of mixed points are
 MAX_DISTANCES = 1 << 24  # pairwise distances that are stored for it
 
 
+class NormalDensity(ClassDensity):
+    """Base class of the densities with one Gaussian for each class."""
+
+    @abstractmethod
+    def gaussians(self) -> Gaussians:
+        """Return the Gaussians of the classes."""
+
+    @property
+    def means_(self) -> NDArray[np.float64]:
+        """Means mu_c, (k, d)."""
+        return self.gaussians().mean.numpy()
+
+    @property
+    def covariances_(self) -> NDArray[np.float64]:
+        """Covariances Sigma_c after shrinkage and regularization, (k, d, d)."""
+        matrix = self.gaussians().matrix
+        return torch.linalg.inv(matrix @ matrix.mT).numpy()
+
+
 @DENSITIES.register("discriminant")
 @final
 @dataclass(eq=False, repr=False)
-class DiscriminantDensity(ClassDensity):
+class DiscriminantDensity(NormalDensity):
     r"""A Gaussian for each class, with a covariance shrunk toward that of all classes and toward a simpler one.
 
     .. math:: \Sigma_c = (1 - s) A_c + s\, T(A_c) + \mathrm{reg}\, I, \qquad
@@ -115,17 +135,6 @@ class DiscriminantDensity(ClassDensity):
         """Return the Gaussians of the classes."""
         return self.gaussians_.dense()
 
-    @property
-    def means_(self) -> NDArray[np.float64]:
-        """Means mu_c, (k, d)."""
-        return self.gaussians().mean.numpy()
-
-    @property
-    def covariances_(self) -> NDArray[np.float64]:
-        """Regularized covariances Sigma_c, (k, d, d)."""
-        matrix = self.gaussians().matrix
-        return torch.linalg.inv(matrix @ matrix.mT).numpy()
-
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.gaussians_.log_prob(X).to(X)
 
@@ -188,7 +197,7 @@ def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensi
 @DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
 @final
 @dataclass(eq=False, repr=False)
-class GaussianDensity(ClassDensity):
+class GaussianDensity(NormalDensity):
     r"""A Gaussian with full covariance for each class, p_c = N(mu_c, Sigma_c): the Gaussian mixture of the paper.
 
     .. math:: \Sigma_c = (1 - s) S_c + s \frac{\operatorname{tr} S_c}{d} I + \mathrm{reg}\, I,
@@ -204,11 +213,6 @@ class GaussianDensity(ClassDensity):
 
     A class with at most d points, or with a singular covariance, is regularized, with a
     :class:`DensityWarning` that names it.
-
-    Attributes
-    ----------
-    means_, covariances_ : ndarray (k, d), (k, d, d)
-        Means and regularized covariances.
 
     Examples
     --------
@@ -238,17 +242,6 @@ class GaussianDensity(ClassDensity):
         """Return the Gaussians of the classes."""
         centers, matrices, log_dets = zip(*self.whitenings_, strict=True)
         return Gaussians(torch.stack(centers), torch.stack(matrices), torch.tensor(log_dets, dtype=centers[0].dtype))
-
-    @property
-    def means_(self) -> NDArray[np.float64]:
-        """Means mu_c, (k, d)."""
-        return self.gaussians().mean.numpy()
-
-    @property
-    def covariances_(self) -> NDArray[np.float64]:
-        """Covariances Sigma_c after shrinkage and regularization, (k, d, d)."""
-        matrix = self.gaussians().matrix
-        return torch.linalg.inv(matrix @ matrix.mT).numpy()
 
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.gaussians().log_prob(X, X.dtype)

@@ -119,8 +119,7 @@ class KernelDensity(PerClassDensity):
         Seed of that draw.
 
     A class with at most d points, or with a singular covariance, is regularized, with a
-    :class:`DensityWarning` that names it. The cost of a query is proportional to the number of kernels: labels of the
-    mixed points of 100 epochs on 20,000 rows take 10^11 kernels without `max_points`.
+    :class:`DensityWarning` that names it. The cost of a query is proportional to the number of kernels.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"""Gaussian mixture of each class, fitted by expectation maximization (EM) for all classes at once.
+"""Gaussian mixture of each class, fitted by expectation maximization (EM).
 
-EM is batched: mixtures of many weighted groups of points (classes and folds) and several sizes by matrix products,
-which makes the search of a stacked density fast.
+EM is batched, for many weighted groups of points (classes and folds) and several sizes: fast in a stacked density.
 """
 
 from __future__ import annotations
@@ -54,11 +53,6 @@ class MixtureDensity(ClassDensity):
 
     NOTE[EM]: EM increases the likelihood with a factor exp(-reg/2 tr Sigma^-1) for each Gaussian; adding `reg` to the
     variances is its exact maximum.
-
-    Attributes
-    ----------
-    weights_, means_ : ndarray (k, n_components), (k, n_components, d)
-    covariances_ : ndarray (k, d, d) if tied, (k, n_components, d) if diagonal
 
     Examples
     --------
@@ -159,11 +153,8 @@ class Mixtures(NamedTuple):
     def where(self, mask: Tensor, other: Mixtures) -> Mixtures:
         """Return these mixtures where the mask (...) is True, and the other ones elsewhere."""
         weight = torch.where(mask[..., None], self.log_weight, other.log_weight)
-        mean, covariance = (
-            torch.where(mask[..., None, None], ours, theirs)
-            for ours, theirs in ((self.mean, other.mean), (self.covariance, other.covariance))
-        )
-        return Mixtures(weight, mean, covariance, self.tied)
+        mean = torch.where(mask[..., None, None], self.mean, other.mean)
+        return Mixtures(weight, mean, torch.where(mask[..., None, None], self.covariance, other.covariance), self.tied)
 
     def terms(self, reg: Tensor | None = None) -> Terms:
         """Return the terms of the log-densities; with `reg`, times exp(-reg/2 tr Sigma^-1), under which EM is exact."""
@@ -218,8 +209,8 @@ def fit_mixtures(
 ) -> Mixtures:
     """Fit a mixture of each size to each group; the leading dimensions are (k, g, number of sizes).
 
-    `reg` (d,) is added to the variances, `draws` (largest size,) in [0, 1) initialize the components, and `trace`
-    receives the mean log-likelihoods (steps, k, g) of each size.
+    `reg` (d,) is added to the variances, `draws` (largest size,) in [0, 1) initialize the components, `trace` receives
+    the mean log-likelihoods (steps, k, g) of each size.
     """
     data = _GroupData.of(groups, reg, tied)
     seeds = data.draw_seeds(draws)

@@ -1,13 +1,13 @@
-"""Gaussians that are updated while a network trains: moving means and variances of the features of each class.
+"""Gaussians that are updated while a network trains (arXiv Alg. 3): moving means and variances of each class.
 
-arXiv Alg. 3. The state is buffers that are updated in place: nothing waits for a GPU, a step can be compiled and
-captured, and the ranks of a distributed run have the same state.
+The state is buffers that are updated in place: nothing waits for a GPU, a step can be compiled and captured, and the
+ranks of a distributed run have the same state.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -29,18 +29,6 @@ MIN_RELATIVE_CLASSES = 0.5
 
 class CollapseWarning(DensityWarning):
     """Warning that generative labels concentrate on ever fewer classes, which the message names."""
-
-
-class PartnerWeights(Protocol):
-    """Partners and weights of a mixed batch, such as :class:`genlabel.mixing.MixParams`."""
-
-    @property
-    def partner(self) -> Any:
-        """Partner of each row, (n,)."""
-
-    @property
-    def lam(self) -> Any:
-        """Weight of each row, (n,)."""
 
 
 @final
@@ -126,7 +114,7 @@ class OnlineGaussianDensity(nn.Module):
         self.register_buffer("mean", None)
         self.register_buffer("variance", None)
         if num_features is not None:
-            self._allocate(check_count("num_features", num_features))
+            self.allocate(self.weight.new_empty(0, check_count("num_features", num_features)))
 
     @property
     def update_source(self) -> str:
@@ -139,10 +127,11 @@ class OnlineGaussianDensity(nn.Module):
         return {"near": 0.0, "clean": 1.0, "part": self.share}[self.statistics]
 
     @torch.no_grad()
-    def observe(self, features: Tensor, targets: Tensor, pairs: PartnerWeights) -> None:
+    def observe(self, features: Tensor, targets: Tensor, pairs: Any) -> None:
         """Update the moments by features (n, d) of a batch with labels `targets` (n, k) before mixing.
 
         The features are those of the mixed batch, whose nearly clean rows count, or of clean rows, which all count.
+        `pairs` has the `partner` and `lam` (n,) of each row, as :class:`genlabel.mixing.MixParams`.
         """
         if self.statistics == "near":
             lam, partner = (torch.as_tensor(value, device=targets.device) for value in (pairs.lam, pairs.partner))
@@ -151,9 +140,12 @@ class OnlineGaussianDensity(nn.Module):
         self.update(features, targets)
 
     def allocate(self, features: Tensor) -> None:
-        """Allocate the buffers if the number of features was unknown; called before a step is compiled."""
+        """Allocate the buffers for features (n, d) if d was unknown; called before a step is compiled."""
         if self.mean is None:
-            self._allocate(features.shape[1], features)
+            d, dtype = features.shape[1], torch.promote_types(self.weight.dtype, features.dtype)
+            shape = (self.num_classes, d) if self.covariance == "diagonal" else (self.num_classes,)
+            self.mean = torch.zeros(self.num_classes, d, dtype=dtype, device=features.device)
+            self.variance = torch.zeros(shape, dtype=dtype, device=features.device)
 
     @torch.no_grad()
     def update(self, features: Tensor, weights: Tensor) -> None:
@@ -165,10 +157,8 @@ class OnlineGaussianDensity(nn.Module):
         """
         self._check(features)
         if weights.shape != (len(features), self.num_classes):
-            raise ValueError(
-                f"weights have shape {tuple(weights.shape)}; they must be ({len(features)}, {self.num_classes}), a row "
-                "for each of the features and a column for each class"
-            )
+            expected = (len(features), self.num_classes)
+            raise ValueError(f"weights have shape {tuple(weights.shape)}; they must be {expected}, rows by classes")
         f = features.detach().double()
         counts = (f.abs() <= MAX_FEATURE).all(1, keepdim=True)
         f = f.masked_fill(~counts, 0.0)
@@ -255,29 +245,19 @@ class OnlineGaussianDensity(nn.Module):
         """
         generative, linear = (float(_entropy(label).exp()) for label in self.mean_label.detach().cpu().double())
         if generative < MIN_RELATIVE_CLASSES * linear:
-            most = self.mean_label[0].topk(min(3, self.num_classes))
-            classes = ", ".join(
-                f"class {c} has {100 * share:.0f} %" for c, share in zip(*map(Tensor.tolist, most[::-1]), strict=True)
+            shares, classes = (part.tolist() for part in self.mean_label[0].topk(min(3, self.num_classes)))
+            largest = ", ".join(f"class {c} has {100 * share:.0f} %" for c, share in zip(classes, shares, strict=True))
+            message = (
+                f"the generative labels have collapsed to {generative:.1f} classes on average; those of mixup have "
+                f"{linear:.1f} ({largest}); lower gamma (0.1 in the paper), or set warmup_steps"
             )
-            warn(
-                "collapse",
-                f"the generative labels have collapsed to {generative:.1f} classes on average; those "
-                f"of mixup have {linear:.1f} ({classes}); lower gamma (0.1 in the paper), or set warmup_steps",
-                CollapseWarning,
-            )
-
-    def _allocate(self, d: int, like: Tensor | None = None) -> None:
-        at = self.weight if like is None else like
-        dtype = torch.promote_types(self.weight.dtype, at.dtype)
-        shape = (self.num_classes, d) if self.covariance == "diagonal" else (self.num_classes,)
-        self.mean = torch.zeros(self.num_classes, d, dtype=dtype, device=at.device)
-        self.variance = torch.zeros(shape, dtype=dtype, device=at.device)
+            warn("collapse", message, CollapseWarning)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Read the number of features from the loaded state if it is unknown."""
         saved = state_dict.get(f"{prefix}mean")
-        if self.mean is None and saved is not None:
-            self._allocate(saved.shape[1], saved.to(self.weight.device))
+        if saved is not None:
+            self.allocate(saved.to(self.weight.device))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:

@@ -66,17 +66,10 @@ def log_priors(
     default: str = "uniform",
     class_weight: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return normalized log pi_c, shape (k,).
+    """Return normalized log pi_c, shape (k,), from "uniform", "empirical", "auto" or an array (k,).
 
-    Parameters
-    ----------
-    priors : "uniform", "empirical", "auto" or array (k,)
-        "empirical" is `class_prior`, "auto" is `default`.
-    class_prior : array (k,)
-        Class frequencies of the training points.
-    default : "uniform" or "empirical"
-    class_weight : array (k,), optional
-        Factors of the priors.
+    "empirical" is `class_prior`, the class frequencies of the training points, "auto" is `default`; `class_weight` (k,)
+    are factors of the priors.
 
     >>> np.exp(log_priors("empirical", np.array([0.25, 0.75]), class_weight=np.array([3.0, 1.0])))
     array([0.5, 0.5])

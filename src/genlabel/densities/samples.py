@@ -67,7 +67,7 @@ class ClassSample:
 
     @property
     def has_spread(self) -> bool:
-        """True if at least two points differ."""
+        """True if any two points differ."""
         return bool((self.X[:1] != self.X).any())
 
 
@@ -91,13 +91,7 @@ class Groups(NamedTuple):
 
     @classmethod
     def by_class(cls, X: Tensor, index: Tensor, weight: Tensor) -> Groups:
-        """Return points (n, d) by class; `weight` (g, n) has one row for each group.
-
-        >>> X = torch.tensor([[0.0], [1.0], [5.0]])
-        >>> groups = Groups.by_class(X, torch.tensor([0, 0, 1]), torch.ones(1, 3))
-        >>> groups.points[:, :, 0].tolist(), groups.weight[:, 0].tolist()
-        ([[0.0, 1.0], [5.0, 0.0]], [[1.0, 1.0], [1.0, 0.0]])
-        """
+        """Return points (n, d) by class; `weight` (g, n) has one row for each group."""
         rows_by_class = [(index == c).nonzero()[:, 0] for c in range(int(index.max()) + 1)]
         longest = max(len(rows) for rows in rows_by_class)
         points = X.new_zeros(len(rows_by_class), longest, X.shape[1])
@@ -158,10 +152,7 @@ class CrossValSample(NamedTuple):
         return CrossValSample(self.X[mask], index, self.weight[mask], self.train[:, mask], self.valid)
 
     def fold_groups(self, values: int) -> Iterator[tuple[Groups, Sequence[Tensor]]]:
-        """Yield groups of the training rows, and the validation rows, of as many folds as fit in memory.
-
-        `values` is the number of values that each fold needs.
-        """
+        """Yield groups of training rows, and validation rows, of folds that fit in memory with `values` values each."""
         for part in chunks(len(self.valid), max(1, MAX_CHUNK_VALUES // values)):
             yield Groups.by_class(self.X, self.classes, self.train[part] * self.weight), self.valid[part]
 
@@ -174,10 +165,6 @@ def stratified_order(classes: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return an order of the rows (n,) whose first m rows, for any m, are a stratified sample.
 
     A class whose proportional number of rows is below `MIN_CLASS_ROWS` has that many, if it has them.
-
-    >>> y = np.repeat([0, 1, 2], [900, 300, 30])
-    >>> np.bincount(y[stratified_order(y)[:400]]).tolist()
-    [285, 95, 20]
     """
     shuffled = as_rng(0).permutation(len(classes))
     order = shuffled[np.argsort(classes[shuffled], kind="stable")]

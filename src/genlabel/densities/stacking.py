@@ -87,8 +87,8 @@ def evaluate(
     log_prob = sample.X.new_empty(len(unfitted), len(sample.X), len(log_prior), dtype=torch.float32)
     log_proba = sample.X.new_empty(len(TEMPERATURES), len(unfitted), len(sample.X))
     done: list[int] = []
-    shared, transform = share_transform(unfitted, sample.X, sample.weight)
-    for indices, values in held_out_log_prob(shared, transform, sample):
+    transform = share_transform(unfitted, sample.X, sample.weight)
+    for indices, values in held_out_log_prob(unfitted, transform, sample):
         log_proba[:, indices] = log_proba_of_true_class(values, log_prior, sample.classes)
         largest = values.amax(-1, keepdim=True)
         log_prob[indices] = values.sub_(largest.masked_fill_(~largest.isfinite(), 0.0)).float()
@@ -137,10 +137,7 @@ class BatchedCrossValidation(Protocol):
         """Densities of equal families are cross-validated together; None is cross-validated alone."""
 
     def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[Any]) -> Tensor:
-        """Return log p_c of densities of the family, (M, n, k), each row by models that were fitted without it.
-
-        Rows that are in no validation part are NaN.
-        """
+        """Return log p_c of densities of the family, (M, n, k), by models fitted without the row; NaN in no fold."""
 
 
 def held_out_log_prob(
@@ -148,7 +145,7 @@ def held_out_log_prob(
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
 
-    Candidates of one family come together. Past the time limit of the fit the remaining ones do not come. Candidates
+    Candidates of one family come together; past the time limit of the fit the remaining ones do not come. Candidates
     that share `transform` are fitted to its output. Rows that are in no validation part are NaN.
     """
     batches: dict[Hashable, list[int]] = defaultdict(list)
@@ -194,15 +191,8 @@ def fit_stacking(
 ) -> Stacking:
     """Choose the temperature of each candidate by log-loss, then the weights of the candidates.
 
-    Parameters
-    ----------
-    log_proba : Tensor (temperatures, M, n)
-        Result of :func:`log_proba_of_true_class`.
-    weight : Tensor (n,)
-    method : "stack" or "select"
-        Weights for several candidates, or the single one with the smallest log-loss.
-    min_weight : Tensor (M,) or float
-        Candidates with a smaller weight are left out.
+    `log_proba` (temperatures, M, n) is the result of :func:`log_proba_of_true_class`. The method "stack" gives weights
+    to several candidates, but none below `min_weight`; "select" takes the single one with the smallest log-loss.
     """
     losses, indices = (-(log_proba @ weight) / weight.sum()).min(0)
     best = log_proba[indices, torch.arange(log_proba.shape[1])]
@@ -216,14 +206,9 @@ def fit_stacking(
 def stacking_weights(log_proba: Tensor, weight: Tensor, min_weight: Tensor | float = MIN_STACK_WEIGHT) -> Tensor:
     """Return the weights (M,) that maximize the likelihood of the mixed posterior, by EM; at most 6 are not 0.
 
-    Parameters
-    ----------
-    log_proba : Tensor (M, n)
-        Log-posterior of the true class of each point under each candidate.
-    weight : Tensor (n,)
-    min_weight : Tensor (M,) or float
-        Candidates with a smaller weight are left out at the end, unless all weights are small; those that lose nearly
-        all of their weight are left out on the way.
+    `log_proba` (M, n) is the log-posterior of the true class of each point under each candidate. Candidates below
+    `min_weight` are left out at the end, unless all weights are small; those that lose nearly all of their weight are
+    left out on the way.
 
     >>> stacking_weights(torch.tensor([[0.9, 0.8], [0.5, 0.5]]).log(), torch.ones(2))
     tensor([1., 0.])

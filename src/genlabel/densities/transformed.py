@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, TypeGuard, final
+from typing import Any, NamedTuple, Self, final
 
 import torch
 from sklearn.base import clone
@@ -33,10 +33,6 @@ class PowerTransform(NamedTuple):
 
         Above 5,000 rows the powers are estimated on a subsample; center and scale are those of all rows. A feature
         without a finite likelihood, for example a constant, has power 1.
-
-        >>> X = torch.linspace(0, 3, 50, dtype=torch.float64)[:, None] ** 3
-        >>> round(float(PowerTransform.fit(X, torch.ones(50, dtype=torch.float64)).power), 2)
-        -0.06
         """
         n = len(X)
         rows = slice(None) if n <= MAX_POWER_ROWS else torch.from_numpy(as_rng(0).permutation(n)[:MAX_POWER_ROWS])
@@ -124,22 +120,15 @@ def _chunks(X: Tensor) -> list[slice]:
 class PowerTransformedDensity(ClassDensity):
     """A density fitted to Yeo-Johnson transformed features (Yeo and Johnson, 2000).
 
-    The powers maximize the likelihood over all points, whatever their class, as in
-    `sklearn.preprocessing.PowerTransformer`: skewed and long-tailed features become closer to normal. The log-density
-    is that of the original point: it includes the Jacobian. (A negative power maps the line to an interval; the small
-    mass that a density of the transformed features has outside is lost.)
+    The powers maximize the likelihood over all points, as in `sklearn.preprocessing.PowerTransformer`: skewed and
+    long-tailed features become closer to normal. The log-density is that of the original point: it includes the
+    Jacobian. (A negative power maps the line to an interval; the small mass that a density has outside is lost.)
 
     Parameters
     ----------
     density : ClassDensity
     transform : PowerTransform or None
         A fitted transform that several densities share; None fits one.
-
-    Attributes
-    ----------
-    transform_ : PowerTransform
-    density_ : ClassDensity
-        Density fitted to the transformed points.
 
     Examples
     --------
@@ -179,10 +168,7 @@ class PowerTransformedDensity(ClassDensity):
         return self
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """Return `log_prob` by models of the density that exclude both parents, if it is cross-fitted.
-
-        `lam` and `points` are ignored: the transform is not linear.
-        """
+        """Return `log_prob` by models that exclude both parents, if the density is cross-fitted."""
         if not self.cross_fitted:
             return self.log_prob(X)
         transformed, log_jacobian = self.transform_(as_tensor(X))
@@ -202,21 +188,15 @@ class PowerTransformedDensity(ClassDensity):
         return values + log_jacobian[:, None]
 
 
-def share_transform(
-    members: Sequence[ClassDensity], X: Tensor, weight: Tensor
-) -> tuple[list[ClassDensity], PowerTransform | None]:
-    """Return densities that share one fitted transform, and the transform; None if no member needs one."""
-    if not any(_fits_transform(member) for member in members):
-        return list(members), None
+def share_transform(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> PowerTransform | None:
+    """Fit one transform and set it in the unfitted members that need one; return None if none does."""
+    transformed = [m for m in members if isinstance(m, PowerTransformedDensity) and m.transform is None]
+    if not transformed:
+        return None
     transform = PowerTransform.fit(X, weight)
-    shared = [
-        PowerTransformedDensity(member.density, transform) if _fits_transform(member) else member for member in members
-    ]
-    return shared, transform
-
-
-def _fits_transform(member: ClassDensity) -> TypeGuard[PowerTransformedDensity]:
-    return isinstance(member, PowerTransformedDensity) and member.transform is None
+    for member in transformed:
+        member.transform = transform
+    return transform
 
 
 def split_transform(member: ClassDensity, transform: PowerTransform | None) -> tuple[ClassDensity, bool]:
@@ -240,22 +220,6 @@ def log_prob_of_members(members: Sequence[ClassDensity], X: Tensor, transform: P
     ]
 
 
-class FeatureExtractor(Protocol):
-    """A staged network as the source of features; it encodes in its own dtype and on its own device."""
-
-    def parameters(self) -> Iterator[Tensor]:
-        """Return its weights."""
-        ...
-
-    def encode(self, x: Tensor, depth: int) -> Tensor:
-        """Return the representation of `x` after `depth` stages."""
-        ...
-
-    def to(self, device: str, /) -> object:
-        """Move its weights to a device."""
-        ...
-
-
 @final
 @dataclass(eq=False, repr=False)
 class LatentDensity(ClassDensity):
@@ -266,23 +230,14 @@ class LatentDensity(ClassDensity):
 
     Parameters
     ----------
-    encoder : FeatureExtractor
+    encoder : StagedNetwork
         Twin network after plain training, for example a :class:`genlabel.training.networks.MLP` in float64.
     depth : int
         Number of stages that make the features; the number of hidden layers is the penultimate layer.
     density : ClassDensity
-
-    Examples
-    --------
-    >>> from genlabel.densities import GaussianDensity
-    >>> from genlabel.training.networks import MLP
-    >>> twin = MLP(2, 2, hidden=(4,), seed=0, dtype=torch.float64)
-    >>> X, y = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [2.0, 3.0], [3.0, 2.0]], [0, 0, 0, 1, 1, 1]
-    >>> LatentDensity(twin, 1, GaussianDensity(shrinkage=0.1)).fit(X, y).log_prob(X).shape
-    (6, 2)
     """
 
-    encoder: FeatureExtractor
+    encoder: Any
     depth: int
     density: ClassDensity
 
@@ -306,10 +261,7 @@ class LatentDensity(ClassDensity):
         return self
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """Return `log_prob` by models of the density that exclude both parents, if it is cross-fitted.
-
-        `lam` and `points` are ignored: the features of a mixed point are not mixed features.
-        """
+        """Return `log_prob` by models that exclude both parents, if the density is cross-fitted."""
         return like(self.density_.log_prob_of_pairs(self._features(as_tensor(X)), rows, partner_rows), X)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
@@ -324,13 +276,14 @@ class LatentDensity(ClassDensity):
             return encode_rows(self.encoder, X.to(weight), self.depth).to(X)
 
 
-def encode_rows(encoder: FeatureExtractor, X: Tensor, depth: int) -> Tensor:
+def encode_rows(encoder: Any, X: Tensor, depth: int) -> Tensor:
     """Return the features of rows; raise ValueError if the network cannot encode them."""
     try:
-        return encoder.encode(X, depth)
+        features: Tensor = encoder.encode(X, depth)
     except (RuntimeError, IndexError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
             f"the network cannot encode X of shape {tuple(X.shape)} to depth {depth} ({reason}); pass rows like its "
             "training rows, and a depth that it has"
         ) from error
+    return features

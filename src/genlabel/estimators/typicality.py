@@ -104,7 +104,8 @@ class TypicalityModel(NamedTuple):
         projection = RandomProjection.fit(x) if x.shape[1] > MAX_FEATURES else None
         x = x if projection is None else projection(x)
         with suppress_own_warnings():  # a candidate that does not suit a small class gets little weight
-            members, transform = share_transform([clone(candidate) for candidate in candidates], x, weight)
+            members = [clone(candidate) for candidate in candidates]
+            transform = share_transform(members, x, weight)
             fitted = [member.fit(x, y, weight) for member in members]
         ordered = X.sort(0).values
         step = (ordered[1:] != ordered[:-1]).numpy()

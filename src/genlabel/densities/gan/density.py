@@ -90,14 +90,13 @@ class GANDensity(ClassDensity):
         `min_coverage`.
     scale : float or "typical"
         Divisor of a distance; 1 in the paper. NOTE[PAPER]: "typical" is the mean distance of held-out rows to the
-        manifold of their own class, the same for all classes. The ratio of distances is unchanged, and a label is close
-        to 1 where a point is several such distances closer to a class than to the others, in any units.
+        manifold of their own class, so that labels do not depend on the units.
     standardize : bool
         Measure distances between standardized features.
     encoder : "regression", "bigan" or None
         Additional start of an inversion, besides stored points of the manifold: the prediction of an encoder that is
-        regressed on the latents of generated points, or of one that is trained with the generator against a critic of
-        points and latents (ALI, bidirectional GAN, as the paper suggests). The latter is unstable.
+        regressed on the latents of generated points, or trained with the generator against a critic of points and
+        latents (ALI, bidirectional GAN, as the paper suggests), which is unstable.
     restarts, inversion_steps : int
         Number of stored points to start from, in several charts if there are any, and of Gauss-Newton steps.
     min_coverage : float
@@ -123,8 +122,6 @@ class GANDensity(ClassDensity):
     >>> density = GANDensity(hidden=(16,), steps=150, penalty=0.05, random_state=0).fit(X, [0, 1] * 30)
     >>> density.log_prob([[0.0, 0.1], [0.0, 1.9]]).argmax(1)
     array([0, 1])
-    >>> density.project([[0.0, 0.1]]).shape
-    (1, 2, 2)
     """
 
     norm: str = "l2"
@@ -151,11 +148,7 @@ class GANDensity(ClassDensity):
     chunk_rows: ClassVar[int] = 512
 
     def resolved_config(self) -> dict[str, Any]:
-        """Return the values behind the parameters that are None: settings to try, and weights of the losses.
-
-        >>> GANDensity().resolved_config()["penalties"]
-        [0.05, 0.0125, 0.2]
-        """
+        """Return the values behind the parameters that are None: settings to try, and weights of the losses."""
         penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
         weights = {"critic": CRITIC, "energy": ENERGY, "evenness": EVENNESS, "clearly": MAX_STANDARD_ERRORS}
         curves = self.latent_dim == 1 or (self.latent_dim is None and self.shape is None)
@@ -163,18 +156,14 @@ class GANDensity(ClassDensity):
         return {"penalties": penalties, "charts": [1, CHARTS], "noise": ["spherical", INITIAL_NOISE], **weights}
 
     def project(self, X: Any) -> Any:
-        """Return m*_c, the nearest point of each class manifold to each row: (m, k, d), numpy or torch as `X` is.
-
-        `log_prob(X)[:, c]` is -norm(x - m*_c) / scale_.
-        """
+        """Return m*_c, the nearest point of each class manifold to each row: (m, k, d), numpy or torch as `X` is."""
         x = self._check_query(X)
         return like(torch.cat([self._project(x[rows]) for rows in chunks(len(x), self.chunk_rows)]), X)
 
     def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
         """Return differentiable log p_c (m, k) of points (m, d) with given projections (m, k, d).
 
-        It approximates `log_prob` near the projected points (arXiv Section F.3: d(x + delta, M) is about
-        d(x + delta, m*)).
+        It approximates `log_prob` near them (arXiv Section F.3: d(x + delta, M) is about d(x + delta, m*)).
         """
         unit = self._unit.to(X)
         return -torch.linalg.vector_norm((X[:, None] - points) / unit, NORMS[self.norm], -1) / self.scale_
@@ -200,14 +189,9 @@ class GANDensity(ClassDensity):
         scale: Tensor = self.scaler_.scale
         return scale if self.standardize else torch.ones_like(scale)
 
-    @property
-    def _to_distance(self) -> Tensor:
-        """Size of a standardized feature in the units of the distance, (d,)."""
-        scale: Tensor = self.scaler_.scale
-        return scale / self._unit
-
     def _schedule(self, steps: int) -> GANSchedule:
-        return GANSchedule(steps, self.batch_size, self.learning_rate, named_device(self.device), self._to_distance)
+        unit = self.scaler_.scale / self._unit
+        return GANSchedule(steps, self.batch_size, self.learning_rate, named_device(self.device), unit)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check_parameters(X.shape[1])
@@ -223,9 +207,9 @@ class GANDensity(ClassDensity):
         classes = [ClassRows.split(points[rows].float(), weight[rows], int(seeds[0])) for rows in members]
         with training_callback(self.verbose, "GANDensity") as callback:
             selected = self._select(classes, np.random.default_rng(seeds[1]), callback)
-        self.coverage_ = np.array([one.coverage for one in selected])
-        self.penalty_ = np.array([one.settings.penalty for one in selected])
-        trained, rng = Generators.join([one.generators for one in selected]), np.random.default_rng(seeds[2])
+        self.coverage_ = np.array([generator.coverage for generator in selected])
+        self.penalty_ = np.array([generator.settings.penalty for generator in selected])
+        trained, rng = Generators.join([scored.generators for scored in selected]), np.random.default_rng(seeds[2])
         if self.encoder == "regression":
             schedule = self._schedule(self.steps // 4)
             trained = train_encoder(self._reading_network(0, trained.latents.size), trained, schedule, rng)
@@ -244,9 +228,8 @@ class GANDensity(ClassDensity):
     def _check_parameters(self, d: int) -> None:
         check_choice("norm", self.norm, NORMS)
         check_choice("encoder", self.encoder or "regression", ["regression", "bigan"], also="None")
-        for name, low in (("batch_size", 1), ("restarts", 1), ("steps", 1), ("inversion_steps", 0)):
-            check_count(name, getattr(self, name), low)
-        check_count("retries", self.retries, 0)
+        for name in ("batch_size", "restarts", "steps", "inversion_steps", "retries"):
+            check_count(name, getattr(self, name), low=0 if name in ("inversion_steps", "retries") else 1)
         check_positive("learning_rate", self.learning_rate, "5e-3 is the usual choice")
         check_interval("min_coverage", self.min_coverage, 0.0, 1.0, "0 accepts every generator")
         for name in ("latent_dim", "charts"):
@@ -254,8 +237,7 @@ class GANDensity(ClassDensity):
                 check_count(name, getattr(self, name))
         if self.shape is not None and (math.prod(self.shape) != d or self.shape[1] % 4 or self.shape[2] % 4):
             raise ValueError(
-                f"shape={self.shape!r} must be (c, h, w) with c h w = {d} features, h and w multiples of 4; "
-                "pad the images, or leave out shape for fully connected networks"
+                f"shape={self.shape!r} must be (c, h, w) with c h w = {d} features, h and w multiples of 4; pad images"
             )
 
     def _reading_network(self, extra_inputs: int, n_out: int) -> StackedNetwork:
@@ -320,7 +302,7 @@ class GANDensity(ClassDensity):
     def _project(self, X: Tensor) -> Tensor:
         """Return m*_c (m, k, d), in the dtype of `X`."""
         x = self.scaler_(X.detach().double()).to(named_device(self.device))
-        unit = self._to_distance.to(x)
+        unit = (self.scaler_.scale / self._unit).to(x)
         bank = Bank(*(part.to(x) for part in self.bank_))
         inverter = Inverter(self.generators_.to(x), bank, self.norm, self.restarts, self.inversion_steps, unit)
         points = inverter(x).transpose(0, 1)

@@ -21,12 +21,7 @@ NORMS = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}  # order of each norm
 
 
 def apply(network: StackedNetwork, weights: Weights, x: Tensor) -> Tensor:
-    """Return the outputs (s, n, out) of a stack of networks at points (s, n, in).
-
-    >>> network = Perceptron((2, 8, 3))
-    >>> apply(network, network.draw(np.random.default_rng(0)), torch.zeros(1, 5, 2)).shape
-    torch.Size([1, 5, 3])
-    """
+    """Return the outputs (s, n, out) of a stack of networks at points (s, n, in)."""
     *hidden, last = network.layers(weights)
     for layer in hidden:
         x = silu(layer(x))
@@ -63,12 +58,7 @@ class Perceptron(NamedTuple):
 
 
 class ConvNetwork(NamedTuple):
-    """Network of flat images (c, h, w) with additional inputs: two strided convolutions and two dense layers.
-
-    >>> network = ConvNetwork((1, 28, 28), 2, 8, 1)
-    >>> apply(network, network.draw(np.random.default_rng(0)), torch.zeros(1, 5, 786)).shape
-    torch.Size([1, 5, 1])
-    """
+    """Network of flat images (c, h, w) with additional inputs: two strided convolutions and two dense layers."""
 
     shape: Shape
     extra_inputs: int
@@ -207,22 +197,12 @@ class Charts(NamedTuple):
         along = torch.einsum("snj,snl,sjld->snd", chart, z, self.axes)
         return chart @ self.centers + along
 
-    @classmethod
-    def join(cls, stacks: Sequence[Charts]) -> Charts:
-        """Return one stack of several."""
-        return cls(*(torch.cat(parts) for parts in zip(*stacks, strict=True)))
-
-    def to(self, like: Tensor) -> Charts:
-        """Return the stack on the device of a tensor."""
-        return Charts(*(part.to(like.device) for part in self))
-
 
 class Generators(NamedTuple):
     """Stack of s generators: x = G(w) + sigma e is a point of the class, G(w) one of its manifold.
 
     NOTE[PAPER]: the generator of the paper has no noise; its p_c assumes noise around the manifold that is spherical in
-    the units of the distance, as here. With different noise for each feature, a short curve with noise along it could
-    replace a long straight class.
+    the units of the distance, as here: with noise of each feature, a short curve could replace a long straight class.
     """
 
     network: StackedNetwork
@@ -332,8 +312,7 @@ class Inverter(NamedTuple):
     """Search of m*_c = argmin over the manifold of class c of d(x, m) (arXiv Section F.3, GenMix+GAN).
 
     The search starts at the nearest points of a bank, in several charts or draws, and at the prediction of the encoder.
-    Damped Gauss-Newton steps follow in a norm that is smoothed less and less, within the cube of the latents; the best
-    point of all steps is returned. Rows are independent, and nothing is random.
+    Damped Gauss-Newton steps follow in a norm that is smoothed less and less, within the cube of the latents.
     """
 
     generators: Generators

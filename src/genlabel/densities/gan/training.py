@@ -113,11 +113,10 @@ def train_gans(
 ) -> Generators:
     """Return k t generators; that of class c with settings j has the index c t + j.
 
-    The critic minimizes softplus(D(fake) - D(real)), the generator the same with exchanged roles, and the gradients of
-    the critic at real and generated points are penalized (R1 + R2) with the weight of the settings. The generators also
-    minimize the energy distance of a batch, which keeps them in all parts of their class. All classes start with the
-    same weights and use the same latents, so that their order does not matter. The returned generators have the moving
-    average of the weights.
+    The critic minimizes softplus(D(fake) - D(real)) with a penalty on its gradients at real and generated points
+    (R1 + R2), the generator the same with exchanged roles, and the energy distance of a batch, which keeps it in all
+    parts of its class. All classes start with the same weights and use the same latents, so that their order does not
+    matter. The returned generators have the moving average of the weights.
     """
     device, (latents, generator, critic, encoder) = schedule.device, networks
 
@@ -133,7 +132,7 @@ def train_gans(
     log_level = torch.full((len(pieces), 1, 1), np.log(INITIAL_NOISE)) + log_unit.cpu().mean()
     log_level = log_level.to(device, torch.float32).requires_grad_()
     log_noise = (log_level - log_unit).detach()
-    charts = Charts.join(pieces).to(log_noise)
+    charts = Charts(*(torch.cat(parts).to(device) for parts in zip(*pieces, strict=True)))
     generators = Generators(generator, latents, draw_weights(generator), log_noise, charts.shares)
     if encoder is not None:
         generators = generators._replace(encoder=encoder, encoder_weights=draw_weights(encoder))
@@ -243,7 +242,7 @@ def refine_curves(
         points = stack(latents.w)
         likelihood = log_likelihood(x, points, stack.log_noise).mean(1)
         scaled = points * log_unit.exp()
-        roughness = latents.select(slice(free, None)).roughness(scaled[free:])
+        roughness = EvenLatents(*(part[free:] for part in latents)).roughness(scaled[free:])
         loss = (EVENNESS * latents.unevenness(scaled) - likelihood).sum() + SMOOTHNESS * roughness.sum()
         take_step(optimizer, loss)
     both = stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
@@ -263,10 +262,8 @@ def smooth_is_hardly_worse(both: Generators, rows: Sequence[ClassRows]) -> Tenso
     points = both(EvenLatents.draw(both, np.random.default_rng(0)).w)
     s = len(points) // 2
     pairs = [[m, m + s] for m in range(s)]
-    accepted = [
-        is_hardly_worse(rows[m * len(rows) // s], points[pair], both.log_noise[pair]) for m, pair in enumerate(pairs)
-    ]
-    return torch.tensor(accepted)
+    classes = [rows[m * len(rows) // s] for m in range(s)]
+    return torch.tensor([is_hardly_worse(c, points[p], both.log_noise[p]) for c, p in zip(classes, pairs, strict=True)])
 
 
 @torch.no_grad()
@@ -315,10 +312,6 @@ class EvenLatents(NamedTuple):
         deviation = third + first - 2 * (first * second).sum(-1, keepdim=True) * second
         inside = self.chart[:, 3:] == self.chart[:, :-3]
         return ((0.5 * CURVE_POINTS * self.share[:, 1:-2]) ** 4 * deviation.square().sum(-1) * inside).mean(1)
-
-    def select(self, members: slice) -> EvenLatents:
-        """Return the latents of some members of the stack."""
-        return EvenLatents(*(part[members] for part in self))
 
 
 class ScoredGenerator(NamedTuple):
@@ -376,10 +369,7 @@ def score_generator(generators: Generators, settings: GANSettings, rows: ClassRo
 
 
 def select_generator(scored: Sequence[ScoredGenerator], min_coverage: float) -> ScoredGenerator:
-    """Return the most likely generator of sufficient coverage, or one of fewer charts that is not clearly worse.
-
-    Clearly worse is by more than two standard errors of the difference over the held-out rows.
-    """
+    """Return the most likely generator of sufficient coverage, or one of fewer charts that is not clearly worse."""
     threshold = min(max(candidate.coverage for candidate in scored), min_coverage)
     able = sorted((c for c in scored if c.coverage >= threshold), key=lambda candidate: candidate.settings.charts)
     best = max(able, key=lambda candidate: float(candidate.log_prob.mean()))
