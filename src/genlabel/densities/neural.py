@@ -52,11 +52,6 @@ class TrainingPoints(NamedTuple):
         """Return the weighted mean of a loss."""
         return (self.weight * loss(self.x, self.c, rng)).sum() / self.weight.sum()
 
-    def jittered(self, scale: float, rng: np.random.Generator) -> TrainingPoints:
-        """Return the points with normal noise of the given standard deviation."""
-        noise = torch.from_numpy(rng.standard_normal(self.x.shape, np.float32)).to(self.x)
-        return self._replace(x=self.x + scale * noise)
-
     def split(self, fraction: float, rng: np.random.Generator) -> tuple[TrainingPoints, TrainingPoints]:
         """Return training and validation points; the latter are a fraction of each class, at least one point."""
         classes = self.c.argmax(1).cpu().numpy()
@@ -91,7 +86,9 @@ def train_until_plateau(
         order = torch.from_numpy(rng.permutation(len(train.x))).to(train.x.device)
         for rows in chunks(len(order), density.batch_size):
             optimizer.zero_grad()
-            batch = train.select(order[rows]).jittered(float(density.jitter), rng)
+            batch = train.select(order[rows])
+            noise = torch.from_numpy(rng.standard_normal(batch.x.shape, np.float32)).to(batch.x)
+            batch = batch._replace(x=batch.x + float(density.jitter) * noise)
             batch.mean_loss(loss, rng).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(network.parameters(), MAX_GRADIENT_NORM)
             optimizer.step()

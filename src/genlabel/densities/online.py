@@ -260,11 +260,6 @@ class OnlineGaussianDensity(nn.Module):
             self.allocate(saved.to(self.weight.device))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    def extra_repr(self) -> str:
-        """Return the settings for the representation."""
-        d = "?" if self.mean is None else self.mean.shape[1]
-        return f"{self.num_classes} classes, {d} features, {self.covariance}, {self.statistics}, beta={self.beta:g}"
-
 
 def _expand_like(per_class: Tensor, values: Tensor) -> Tensor:
     """Return values (k,) in a shape that multiplies values (k,) or (k, d)."""

@@ -13,22 +13,13 @@ from sklearn.base import clone
 from torch import Tensor
 
 from genlabel._arrays import Standardization, as_numpy, as_tensor, like, to_device
-from genlabel._validation import check_choice, check_positive, check_weights, suppress_own_warnings, warn
+from genlabel._validation import check_choice, suppress_own_warnings, warn
 from genlabel.data.folds import Fold, fold_numbers, make_folds, training_rows
+from genlabel.densities import stacking
 from genlabel.densities.base import ClassDensity, CrossFittedDensity, DensityWarning
 from genlabel.densities.candidates import affordable_candidates, named_candidates
 from genlabel.densities.posterior import log_posterior
 from genlabel.densities.samples import stratified_order
-from genlabel.densities.stacking import (
-    MAX_MEMBERS,
-    MAX_SEARCH_ROWS,
-    MAX_SEARCH_SCORES,
-    MAX_SEARCH_VALUES,
-    MAX_WEIGHTING_ROWS,
-    MIN_SEARCH_ROWS,
-    mix_posteriors,
-    search,
-)
 from genlabel.densities.transformed import log_prob_of_members, share_transform
 from genlabel.registry import DENSITIES
 
@@ -59,12 +50,6 @@ class WeightedDensities(ClassDensity):
     default_priors = "empirical"
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        count = len(self.members)
-        if count == 0 or len(self.temperatures) != count:
-            raise ValueError(f"{count} members and {len(self.temperatures)} temperatures; give one for each member")
-        check_weights(self.weights, count)
-        for temperature in self.temperatures:
-            check_positive("temperature", temperature, "1 leaves a posterior as it is")
         used = [m for m, w in enumerate(self.weights) if w > 0]
         weights = torch.tensor([float(self.weights[m]) for m in used], dtype=torch.float64)
         self.log_weight_ = (weights / weights.sum()).log()
@@ -87,7 +72,7 @@ class WeightedDensities(ClassDensity):
         log_prob = [values.double() for values in log_prob_of_members(self.members_, x, self.transform_)]
         tempered = zip(log_prob, self.temperature_, strict=True)
         posteriors = [log_posterior(values, log_prior, temperature).log_proba for values, temperature in tempered]
-        posterior = mix_posteriors(torch.stack(posteriors), log_weight.exp())
+        posterior = stacking.mix_posteriors(torch.stack(posteriors), log_weight.exp())
         evidence = torch.stack([(values + log_prior).logsumexp(1) for values in log_prob])
         total = (evidence + log_weight[:, None]).logsumexp(0) - self.scaler_.log_volume
         return (posterior - log_prior + total[:, None]).to(X)
@@ -162,9 +147,9 @@ class StackedDensity(ClassDensity):
 
     def resolved_config(self) -> dict[str, Any]:
         """Return the candidates by name and the numbers of rows that choose them: the values behind "default"."""
-        searched = (MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS)
-        rows = (*searched, MAX_FIT_ROWS)
-        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MAX_MEMBERS}
+        bounds = (stacking.MAX_SEARCH_ROWS, stacking.MAX_WEIGHTING_ROWS, stacking.MAX_SEARCH_VALUES)
+        rows = (*bounds, stacking.MAX_SEARCH_SCORES, stacking.MIN_SEARCH_ROWS, MAX_FIT_ROWS)
+        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": stacking.MAX_MEMBERS}
 
     @property
     def cross_fitted(self) -> bool:
@@ -219,7 +204,7 @@ class StackedDensity(ClassDensity):
         labels, log_prior = self.classes_[classes], torch.from_numpy(np.log(self.class_prior_))
         with suppress_own_warnings():
             points = Standardization.fit(X, weight, keep_constant=True)(X)
-            evaluation = search(candidates, points, index, weight, folds, log_prior, self.method)
+            evaluation = stacking.search(candidates, points, index, weight, folds, log_prior, self.method)
             self.candidates_, self.choice_ = evaluation.candidates, evaluation.choice
             self.fold_choices_ = evaluation.fold_choices
             # Without uniform weights the fit equals, to the last digit, that of `unfitted_stack` to the same points.

@@ -15,6 +15,7 @@ from genlabel._arrays import Seed, Standardization, as_rng, chunks, like, named_
 from genlabel._progress import Callback, training_callback
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
+from genlabel.densities.gan import training
 from genlabel.densities.gan.generators import (
     NORMS,
     Bank,
@@ -25,23 +26,6 @@ from genlabel.densities.gan.generators import (
     Perceptron,
     Shape,
     StackedNetwork,
-)
-from genlabel.densities.gan.training import (
-    CRITIC,
-    ENERGY,
-    EVENNESS,
-    INITIAL_NOISE,
-    MAX_STANDARD_ERRORS,
-    MIN_ROWS_TO_SPLIT,
-    SMOOTHNESS,
-    ClassRows,
-    GANNetworks,
-    GANSchedule,
-    GANSettings,
-    ScoredGenerator,
-    select_generator,
-    train_and_score,
-    train_encoder,
 )
 from genlabel.registry import DENSITIES
 
@@ -150,10 +134,20 @@ class GANDensity(ClassDensity):
     def resolved_config(self) -> dict[str, Any]:
         """Return the values behind the parameters that are None: settings to try, and weights of the losses."""
         penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
-        weights = {"critic": CRITIC, "energy": ENERGY, "evenness": EVENNESS, "clearly": MAX_STANDARD_ERRORS}
+        weights = {
+            "critic": training.CRITIC,
+            "energy": training.ENERGY,
+            "evenness": training.EVENNESS,
+            "clearly": training.MAX_STANDARD_ERRORS,
+        }
         curves = self.latent_dim == 1 or (self.latent_dim is None and self.shape is None)
-        weights |= {"smoothness": SMOOTHNESS} if curves else {}
-        return {"penalties": penalties, "charts": [1, CHARTS], "noise": ["spherical", INITIAL_NOISE], **weights}
+        weights |= {"smoothness": training.SMOOTHNESS} if curves else {}
+        return {
+            "penalties": penalties,
+            "charts": [1, CHARTS],
+            "noise": ["spherical", training.INITIAL_NOISE],
+            **weights,
+        }
 
     def project(self, X: Any) -> Any:
         """Return m*_c, the nearest point of each class manifold to each row: (m, k, d), numpy or torch as `X` is."""
@@ -189,9 +183,9 @@ class GANDensity(ClassDensity):
         scale: Tensor = self.scaler_.scale
         return scale if self.standardize else torch.ones_like(scale)
 
-    def _schedule(self, steps: int) -> GANSchedule:
+    def _schedule(self, steps: int) -> training.GANSchedule:
         unit = self.scaler_.scale / self._unit
-        return GANSchedule(steps, self.batch_size, self.learning_rate, named_device(self.device), unit)
+        return training.GANSchedule(steps, self.batch_size, self.learning_rate, named_device(self.device), unit)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check_parameters(X.shape[1])
@@ -204,7 +198,7 @@ class GANDensity(ClassDensity):
         self.scaler_ = scaler
         points = self.scaler_(X)
         members = [index == c for c in range(len(self.classes_))]
-        classes = [ClassRows.split(points[rows].float(), weight[rows], int(seeds[0])) for rows in members]
+        classes = [training.ClassRows.split(points[rows].float(), weight[rows], int(seeds[0])) for rows in members]
         with training_callback(self.verbose, "GANDensity") as callback:
             selected = self._select(classes, np.random.default_rng(seeds[1]), callback)
         self.coverage_ = np.array([generator.coverage for generator in selected])
@@ -212,7 +206,7 @@ class GANDensity(ClassDensity):
         trained, rng = Generators.join([scored.generators for scored in selected]), np.random.default_rng(seeds[2])
         if self.encoder == "regression":
             schedule = self._schedule(self.steps // 4)
-            trained = train_encoder(self._reading_network(0, trained.latents.size), trained, schedule, rng)
+            trained = training.train_encoder(self._reading_network(0, trained.latents.size), trained, schedule, rng)
         self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
         with torch.no_grad():
             self.bank_ = Bank.draw(self.generators_, BANK_POINTS, rng)
@@ -247,8 +241,8 @@ class GANDensity(ClassDensity):
         return Perceptron((self.n_features_in_ + extra_inputs, *self.hidden, n_out))
 
     def _select(
-        self, classes: list[ClassRows], rng: np.random.Generator, callback: Callback | None
-    ) -> list[ScoredGenerator]:
+        self, classes: list[training.ClassRows], rng: np.random.Generator, callback: Callback | None
+    ) -> list[training.ScoredGenerator]:
         """Train generators of several settings, all at once, and return the best one of each class.
 
         Classes below `min_coverage` are trained again, with other penalties.
@@ -260,42 +254,39 @@ class GANDensity(ClassDensity):
         # The generator is fully connected for images too: the Jacobian of convolutions is slow on a CPU.
         generator = Perceptron((latents.size, *self.hidden, self.n_features_in_))
         encoder = self._reading_network(0, size) if size else None
-        networks = GANNetworks(latents, generator, self._reading_network(size, 1), encoder)
-        scored: list[list[ScoredGenerator]] = [[] for _ in classes]
+        networks = training.GANNetworks(latents, generator, self._reading_network(size, 1), encoder)
+        scored: list[list[training.ScoredGenerator]] = [[] for _ in classes]
         missing = list(range(len(classes)))
         for attempt in range(self.retries + 1):
             fixed = self.penalty if self.penalty is not None else PENALTY if attempt == 0 else None
             penalties = [PENALTY / 4, PENALTY * 4] if fixed is None else [fixed]
-            settings = [GANSettings(penalty, number) for penalty in penalties for number in charts]
-            result = train_and_score(
+            settings = [training.GANSettings(penalty, number) for penalty in penalties for number in charts]
+            result = training.train_and_score(
                 networks, [classes[c] for c in missing], settings, self._schedule(self.steps), rng, callback
             )
             for c, generators in zip(missing, result, strict=True):
                 scored[c] += generators
-            best = [select_generator(generators, self.min_coverage) for generators in scored]
+            best = [training.select_generator(generators, self.min_coverage) for generators in scored]
             missing = [c for c in missing if best[c].coverage < self.min_coverage and not classes[c].is_small]
             if not missing:
                 break
-        pieces = f"or with more charts ({latents.charts}) if the class has many pieces"
-        for c, (name, rows, selected) in enumerate(zip(self.classes_.tolist(), classes, best, strict=True)):
-            if c in missing:
-                raise CollapsedGeneratorError(
-                    f"the generator of class {name!r} covers {selected.coverage:.0%} of the held-out rows, less than "
-                    f"min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it has collapsed; "
-                    f"train longer (steps={self.steps}), with another random_state or penalty, {pieces}"
-                )
+        names, pieces = self.classes_.tolist(), f"or with more charts ({latents.charts}) if the class has many pieces"
+        for c in missing:
+            raise CollapsedGeneratorError(
+                f"the generator of class {names[c]!r} covers {best[c].coverage:.0%} of the held-out rows, less than "
+                f"min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it has collapsed; train "
+                f"longer (steps={self.steps}), with another random_state or penalty, {pieces}"
+            )
+        for name, rows, selected in zip(names, classes, best, strict=True):
             if rows.is_small:
-                message = (
-                    f"class {name!r} has {len(rows.train)} rows: GANDensity holds none of them out and cannot check "
-                    f"its manifold; give at least {MIN_ROWS_TO_SPLIT} rows, or use GaussianDensity"
-                )
-                warn(("GANDensity", c), message, DensityWarning)
+                rest = f"too few to hold any out; give {training.MIN_ROWS_TO_SPLIT}, or use GaussianDensity"
+                warn(("GANDensity", name), f"class {name!r} has {len(rows.train)} rows: {rest}", DensityWarning)
             elif selected.precision < self.min_coverage:
                 message = (
                     f"of the points generated for class {name!r} only {selected.precision:.0%} are near its rows: its "
                     f"manifold is blurred; train longer (steps={self.steps}), {pieces}"
                 )
-                warn(("GANDensity blurred", c), message, DensityWarning)
+                warn(("GANDensity blurred", name), message, DensityWarning)
         return best
 
     @torch.no_grad()

@@ -50,7 +50,7 @@ class Perceptron(NamedTuple):
 
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
         """Draw normal weights of variance 2 / fan-in."""
-        return [part for n_in, n_out in pairwise(self.sizes) for part in _dense(rng, n_in, n_out)]
+        return [part for n_in, n_out in pairwise(self.sizes) for part in _Dense.draw(rng, n_in, n_out)]
 
     def layers(self, weights: Weights) -> list[_Dense]:
         """Return the dense layers, which alternate with SiLU."""
@@ -68,9 +68,9 @@ class ConvNetwork(NamedTuple):
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
         """Draw normal weights of variance 2 / fan-in."""
         c, h, w = self.shape
-        kernels = [*_kernel(rng, c, self.width, 4), *_kernel(rng, self.width, 2 * self.width, 4)]
+        kernels = [*_Convolution.draw(rng, c, self.width), *_Convolution.draw(rng, self.width, 2 * self.width)]
         n_in = 2 * self.width * (h // 4) * (w // 4) + self.extra_inputs
-        return [*kernels, *_dense(rng, n_in, 4 * self.width), *_dense(rng, 4 * self.width, self.n_out)]
+        return [*kernels, *_Dense.draw(rng, n_in, 4 * self.width), *_Dense.draw(rng, 4 * self.width, self.n_out)]
 
     def layers(self, weights: Weights) -> list[_Dense | _Convolution]:
         """Return two convolutions, each of which halves height and width, and two dense layers."""
@@ -92,6 +92,10 @@ class _Dense(NamedTuple):
     weight: Tensor  # (s, in, out)
     bias: Tensor  # (s, 1, out)
 
+    @staticmethod
+    def draw(rng: np.random.Generator, n_in: int, n_out: int) -> list[Tensor]:
+        return [_draw_normal(rng, (1, n_in, n_out), n_in), torch.zeros(1, 1, n_out)]
+
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         return torch.baddbmm(self.bias, x, self.weight) if shift else torch.bmm(x, self.weight)
 
@@ -102,6 +106,10 @@ class _Convolution(NamedTuple):
     kernel: Tensor  # (s, out, in, size, size)
     bias: Tensor  # (s, out)
     shape: Shape  # shape of the input images
+
+    @staticmethod
+    def draw(rng: np.random.Generator, n_in: int, n_out: int) -> list[Tensor]:
+        return [_draw_normal(rng, (1, n_out, n_in, 4, 4), n_in * 16), torch.zeros(1, n_out)]
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         s, n, _ = x.shape
@@ -114,15 +122,7 @@ class _Convolution(NamedTuple):
         return flat if x.shape[-1] == pixels else torch.cat([flat, x[..., pixels:]], -1)
 
 
-def _dense(rng: np.random.Generator, n_in: int, n_out: int) -> list[Tensor]:
-    return [_normal(rng, (1, n_in, n_out), n_in), torch.zeros(1, 1, n_out)]
-
-
-def _kernel(rng: np.random.Generator, n_in: int, n_out: int, size: int) -> list[Tensor]:
-    return [_normal(rng, (1, n_out, n_in, size, size), n_in * size * size), torch.zeros(1, n_out)]
-
-
-def _normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Tensor:
+def _draw_normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Tensor:
     return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(math.sqrt(2 / fan_in)))
 
 
