@@ -129,15 +129,6 @@ def test_members_of_weight_zero_are_not_fitted() -> None:
     assert np.isfinite(far[1]).all()
 
 
-@pytest.mark.parametrize(
-    "weights, heat, match",
-    [([1.0], [1.0, 1.0], "expected"), ([1.0, 1.0], [1.0], "one for each member"), ([1, 1], [1, 0], "temperature=0")],
-)
-def test_bad_weights_and_temperatures_raise(weights: Any, heat: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        WeightedDensities([GaussianDensity(), KernelDensity()], weights, heat).fit(*data())
-
-
 # Temperatures and weights.
 
 

@@ -134,19 +134,16 @@ class GANDensity(ClassDensity):
     def resolved_config(self) -> dict[str, Any]:
         """Return the values behind the parameters that are None: settings to try, and weights of the losses."""
         penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
-        weights = {
-            "critic": training.CRITIC,
-            "energy": training.ENERGY,
-            "evenness": training.EVENNESS,
-            "clearly": training.MAX_STANDARD_ERRORS,
-        }
         curves = self.latent_dim == 1 or (self.latent_dim is None and self.shape is None)
-        weights |= {"smoothness": training.SMOOTHNESS} if curves else {}
         return {
             "penalties": penalties,
             "charts": [1, CHARTS],
             "noise": ["spherical", training.INITIAL_NOISE],
-            **weights,
+            "critic": training.CRITIC,
+            "energy": training.ENERGY,
+            "evenness": training.EVENNESS,
+            "clearly": training.MAX_STANDARD_ERRORS,
+            **({"smoothness": training.SMOOTHNESS} if curves else {}),
         }
 
     def project(self, X: Any) -> Any:
