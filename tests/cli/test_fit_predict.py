@@ -282,7 +282,7 @@ def test_a_folder_is_replaced_only_if_it_is_a_model_and_forced(tmp_path: Path) -
     done(*words, "--force", "--seed", "3")
     assert (folder / TREE).read_bytes() != before
     assert "is a file" in told(*words[:5], data)
-    assert "is for methods with a network" in told(*words, "--method", "stacked", "--force")
+    assert "methods with a network" in told(*words, "--method", "stacked", "--force")
     assert "did you mean 'paid'" in told("fit", data, "--target", "pait", "-o", str(tmp_path / "other"))
     assert not (tmp_path / "other").exists()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -89,9 +89,7 @@ def diagnose(
         print_line(f"wrote {', '.join(map(str, written))}")
 
 
-@final
-@dataclass(frozen=True)
-class DiagnosedTable:
+class DiagnosedTable(NamedTuple):
     """Table with its diagnosis, whose rows are those of the file."""
 
     table: Table

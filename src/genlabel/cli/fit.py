@@ -70,9 +70,9 @@ def fit(
     reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         hidden = options.read_network(network)
-        used = {"network": network != "mlp", "epochs": epochs is not None, "time-limit": time_limit is not None}
-        for option in (name for name, is_used in used.items() if is_used and method is TableMethod.stacked):
-            raise ValueError(f"--{option} is for methods with a network; leave it out, or choose another --method")
+        if method is TableMethod.stacked and (network != "mlp" or epochs is not None or time_limit is not None):
+            names = "--network, --epochs and --time-limit"
+            raise ValueError(f"{names} are for methods with a network; leave them out, or choose another --method")
         name = options.check_source(path, target, reading)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
@@ -133,17 +133,18 @@ def _stage(name: str) -> Iterator[None]:
         yield
 
 
-def _holdout_line(found: HoldoutScores | None) -> str:
-    if found is None:
+def _holdout_line(held_out: HoldoutScores | None) -> str:
+    """Return the scores on held-out rows next to those of the class priors."""
+    if held_out is None:
         return "held out: no rows; see the model card for what is known of its quality"
     from genlabel.evaluation.prediction_counts import wilson_interval
 
-    scores, prior = found.scores, found.prior_scores
-    low, high = wilson_interval(scores["accuracy"], found.cases)
-    groups = f" in {found.cases} groups" if found.cases < found.rows else ""
+    scores, prior = held_out.scores, held_out.prior_scores
+    low, high = wilson_interval(scores["accuracy"], held_out.cases)
+    rows = f"{held_out.rows} rows" + (f" in {held_out.cases} groups" if held_out.cases < held_out.rows else "")
     auc = "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
     return (
-        f"held out: {found.rows} rows{groups} that a first fit did not see: accuracy {100 * scores['accuracy']:.1f} % "
+        f"held out: {rows} that a first fit did not see: accuracy {100 * scores['accuracy']:.1f} % "
         f"({100 * low:.0f} to {100 * high:.0f} %), log-loss {scores['log_loss']:.3f} "
         f"(class priors: {100 * prior['accuracy']:.1f} %, {prior['log_loss']:.3f}); "
         f"balanced accuracy {100 * scores['balanced_accuracy']:.1f} %{auc}"

@@ -9,11 +9,10 @@ import sys
 from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer, main_thread
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -86,9 +85,7 @@ ReportPath = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
-@final
-@dataclass(frozen=True)
-class ReadOptions:
+class ReadOptions(NamedTuple):
     """Options of reading a file, as in `genlabel.data.tables.read_table`."""
 
     na_values: list[str] | None
@@ -101,7 +98,7 @@ class ReadOptions:
 
     def settings(self) -> dict[str, Any]:
         """Return those that are given, as plain values."""
-        return {name: value for name, value in vars(self).items() if value}
+        return {name: value for name, value in self._asdict().items() if value}
 
 
 @contextmanager

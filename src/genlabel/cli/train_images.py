@@ -238,9 +238,9 @@ def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders:
         print_line(f"note: {' '.join(warning.split())}")
     last = folders[results[-1]["seed"]] / MODEL
     files = f"{MODEL}, {BEST}" if results[0]["best"] else MODEL
-    print_line(f"wrote {files} and history.csv to {', '.join(str(folder) for folder in folders.values())}")
-    load = f"network, classes = load_network({str(last)!r})"
-    print_line(f"load it with: from genlabel.evaluation import load_network; {load}")
+    print_line(f"wrote {files} and history.csv to {', '.join(map(str, folders.values()))}")
+    load = f"from genlabel.evaluation import load_network; network, classes = load_network({str(last)!r})"
+    print_line(f"load it with: {load}")
 
 
 def _scores(results: list[dict[str, Any]]) -> str:

@@ -156,9 +156,8 @@ def draw_density_check(ax: Axes, check: DensityCheck) -> None:
 def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_classes: int = MAX_CLASSES) -> None:
     """Draw how often mixed samples land among another class: a heat map of the pairs, or the worst of many."""
     pairs, k = mixed.pairs, len(diagnosis.classes)
-    overall = mixed.means["intrusion"]
-    chance = f"{100 * mixed.chance:.1f} % with permuted labels"
-    title = f"Mixed samples among another class: {100 * overall:.1f} %\n({chance})"
+    title = f"Mixed samples among another class: {percent(mixed.means['intrusion'])}"
+    title += f"\n({percent(mixed.chance)} with permuted labels)"
     names = short_names(diagnosis.classes, 18 if k <= 4 else 12)
     if k > max_classes:
         worst = diagnosis.to_frame("pairs", MAX_PAIRS)
@@ -169,7 +168,7 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
         charts.draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
         ax.set_title(title, fontsize=10)
         return
-    index = {name: c for c, name in enumerate(diagnosis.classes.tolist())}
+    classes = diagnosis.classes.tolist()
     top = max(0.3, float(pairs["intrusion"].max()))
     cells = []
     for pair in pairs.to_dict("records"):
@@ -180,7 +179,8 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
             f"{pair['n_mixed']} mixed samples (95 % interval {percent(pair['low'], 0)} to {percent(pair['high'], 0)})\n"
             f"with permuted labels {percent(pair['permuted'], 0)}, unlike any row {percent(pair['atypical'], 0)}"
         )
-        cells.append(charts.HeatCell(index[pair["class_2"]], index[pair["class_1"]], share / 100 / top, text, tip))
+        row, column = classes.index(pair["class_2"]), classes.index(pair["class_1"])
+        cells.append(charts.HeatCell(row, column, share / 100 / top, text, tip))
     charts.draw_heat_map(ax, list(names.values()), cells, across="class of one parent", down="class of the other")
     if k <= 8:
         ax.set_xlabel(f"{ax.get_xlabel()}\nbelow the share: 95 % interval, in %")
@@ -236,11 +236,7 @@ def short_names(classes: Any, length: int) -> dict[Any, str]:
 
 
 def class_colors(k: int) -> list[str]:
-    """Return `k` colors for classes, safe for color-blind readers up to nine.
-
-    >>> class_colors(2)
-    ['#0072B2', '#D55E00']
-    """
+    """Return `k` colors for classes, safe for color-blind readers up to nine."""
     if k <= 9:
         return list((OKABE_ITO if k <= 4 else TOL_NINE)[:k])
     return [to_hex(color) for color in colormaps["turbo"](np.linspace(0.05, 0.95, k))]

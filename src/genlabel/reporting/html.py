@@ -67,8 +67,6 @@ def shorten(text: object, length: int = 24, tail: bool = True) -> str:
 
     >>> shorten("lily of the valley, number 12", 16)
     'lily of t…ber 12'
-    >>> shorten("lily of the valley, number 12", 12, tail=False)
-    'lily of the…'
     """
     line = " ".join(str(text).split())
     if len(line) <= length:
@@ -105,13 +103,13 @@ def name_of(text: object, length: int = MAX_NAME) -> str:
     return f"\N{LEFT DOUBLE QUOTATION MARK}{short}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
-def format_label(label: NDArray[np.float64], names: Sequence[str], most: int = 3) -> str:
-    """Return the most probable classes of a soft label (k,).
+def format_label(label: NDArray[np.float64], names: Sequence[str]) -> str:
+    """Return the three most probable classes of a soft label (k,).
 
     >>> format_label(np.array([0.0, 0.25, 0.75]), ["a", "b", "c"])
     'c 0.75, b 0.25'
     """
-    order = np.argsort(-label, kind="stable")[:most]
+    order = np.argsort(-label, kind="stable")[:3]
     return ", ".join(f"{names[c]} {label[c]:.2f}" for c in order if label[c] >= 0.005)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -106,9 +106,7 @@ def table_dict(table: Table) -> dict[str, Any]:
     }
 
 
-@final
-@dataclass(frozen=True)
-class ComparisonView:
+class ComparisonView(NamedTuple):
     """Comparison of methods on a table, to be printed, written or drawn."""
 
     table: Table

@@ -16,16 +16,7 @@ from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.records.run import software_versions
 from genlabel.reporting.charts import GRAY, THEME_COLORS, Bar, draw_bars, new_figure
 from genlabel.reporting.html import DataTable, Row, TableCell, count_of, environment, name_of, percent, shorten
-from genlabel.reporting.report.data import (
-    Block,
-    Chart,
-    Code,
-    ReportData,
-    ReportSection,
-    answers,
-    first_notes,
-    headline,
-)
+from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection, answers, first_notes, headline
 from genlabel.reporting.report.diagnosis import intrusion_section, label_section, mixing_section
 from genlabel.reporting.report.methods import comparison_section, trust_section
 from genlabel.reporting.report.projection import projection_section, region_section

@@ -104,13 +104,6 @@ def discriminant_directions(points: Values, index: NDArray[np.intp]) -> tuple[Va
 
     They are Fisher's discriminants with a shrunken covariance; with two classes the second direction is the one of the
     largest variance orthogonal to the scores of the first. The features (n, d) are standardized.
-
-    >>> rng = np.random.default_rng(0)
-    >>> index = np.repeat([0, 1, 2], 50)
-    >>> points = rng.normal(size=(150, 4)) + 9.0 * np.eye(4)[index]
-    >>> directions, share = discriminant_directions(points, index)
-    >>> directions.shape, share > 0.99
-    ((4, 2), True)
     """
     k, d = int(index.max()) + 1, points.shape[1]
     means = np.stack([points[index == c].mean(0) for c in range(k)])
