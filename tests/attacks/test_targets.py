@@ -127,15 +127,15 @@ def test_a_model_that_gives_classes_has_no_gradient() -> None:
     target = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
     x, y = torch.zeros(2, 1), torch.tensor([0, 1])
     assert target.log_proba(x).argmax(-1).tolist() == [0, 0]
-    with pytest.raises(TypeError, match="no probabilities: it has no gradient; use the boundary attack"):
+    with pytest.raises(TypeError, match="gradient"):
         target.log_odds_gradient(x, y)
-    with pytest.raises(TypeError, match=r"FGSM\(\) needs gradients"):
+    with pytest.raises(TypeError, match="gradients"):
         FGSM()(target, x, y)
 
 
 def test_wrong_targets_are_named() -> None:
-    with pytest.raises(ValueError, match=r"Dropout.*call module.eval"):
+    with pytest.raises(ValueError, match="Dropout"):
         AttackedNetwork(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))
     AttackedNetwork(nn.Sequential(nn.Linear(2, 2), nn.Dropout()).eval())
-    with pytest.raises(ValueError, match=r"gave \(3, 1\); an attack needs scores \(m, k\), k at least 2"):
+    with pytest.raises(ValueError, match="scores"):
         AttackedNetwork(nn.Linear(2, 1)).log_proba(torch.zeros(3, 2))

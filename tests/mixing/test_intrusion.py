@@ -73,7 +73,7 @@ def test_the_middle_gaussians_are_intruded() -> None:
 
 def test_a_draw_of_other_rows_is_refused() -> None:
     X, y = np.zeros((4, 1)), np.zeros(4)
-    with pytest.raises(ValueError, match="the draw pairs 3 rows"):
+    with pytest.raises(ValueError, match="draw"):
         intrudes(np.zeros((3, 1)), Mixup().draw(3, 0), X, y)
 
 
@@ -92,17 +92,17 @@ LINE, TWO = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
 @pytest.mark.parametrize(
     "X_mix, X, y, said",
     [
-        (LINE[:2], LINE, TWO, r"the draw pairs 3 rows, but X_mix has shape \(2, 1\) and y has \(3,\)"),
-        (LINE, LINE, TWO[:2], r"the draw pairs 3 rows, but X_mix has shape \(3, 1\) and y has \(2,\)"),
-        (LINE, LINE[:, 0], TWO, r"X \(3,\) and y \(3,\) must have shapes \(n, d\) and \(n,\)"),
-        (LINE, LINE[:2], TWO, r"X \(2, 1\) and y \(3,\) must have shapes"),
-        (LINE, LINE[:, :0], TWO, r"X \(3, 0\) and y \(3,\) must have shapes"),
-        (np.ones((3, 2)), LINE, TWO, "differ in features"),
-        (LINE, np.array([[0.0], [np.nan], [1.0]]), TWO, "X contains NaN or infinity"),
-        (np.array([[0.0], [np.inf], [1.0]]), LINE, TWO, "X contains NaN or infinity"),
-        (LINE, 1e200 * LINE, TWO, r"X has values of size 1e\+200"),
-        (LINE, LINE, np.array([[0], [1], [0]]), r"and y has \(3, 1\)"),
-        (LINE, LINE, np.array([0.0, np.nan, 1.0]), "y contains NaN"),
+        (LINE[:2], LINE, TWO, "draw"),
+        (LINE, LINE, TWO[:2], "draw"),
+        (LINE, LINE[:, 0], TWO, "shapes"),
+        (LINE, LINE[:2], TWO, "shapes"),
+        (LINE, LINE[:, :0], TWO, "shapes"),
+        (np.ones((3, 2)), LINE, TWO, "features"),
+        (LINE, np.array([[0.0], [np.nan], [1.0]]), TWO, "NaN"),
+        (np.array([[0.0], [np.inf], [1.0]]), LINE, TWO, "NaN"),
+        (LINE, 1e200 * LINE, TWO, "size"),
+        (LINE, LINE, np.array([[0], [1], [0]]), "shape"),
+        (LINE, LINE, np.array([0.0, np.nan, 1.0]), "NaN"),
     ],
 )
 def test_what_cannot_be_near_anything_is_named(X_mix: object, X: object, y: object, said: str) -> None:
@@ -111,7 +111,7 @@ def test_what_cannot_be_near_anything_is_named(X_mix: object, X: object, y: obje
 
 
 def test_distances_to_rivals_need_a_label_a_row() -> None:
-    with pytest.raises(ValueError, match=r"X \(3, 1\) and y \(2,\) must have shapes"):
+    with pytest.raises(ValueError, match="shapes"):
         distance_to_rivals(LINE, TWO[:2])
 
 
