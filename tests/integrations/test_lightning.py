@@ -173,10 +173,10 @@ def test_what_cannot_be_done_is_refused(digits: tuple[Tensor, Tensor], tmp_path:
     from genlabel.integrations import GenLabelCallback
 
     module = on_lightning(Plain)()
-    with pytest.raises(ValueError, match=r"self\.mixup\.loss"):
+    with pytest.raises(ValueError, match="gamma=0"):
         GenLabelCallback(GenLabelMixup(module.net, num_classes=10))
     callback = GenLabelCallback(make(digits, module, "mixup"))
-    with pytest.raises(TypeError, match="the batch is a tuple"):
+    with pytest.raises(TypeError, match="tuple"):
         callback.on_train_batch_start(None, module, digits, 0)
 
 

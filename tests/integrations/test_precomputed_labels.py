@@ -136,21 +136,21 @@ def test_a_loader_mixes_in_its_workers_each_with_pairs_of_its_own(workers: int) 
 
 def test_what_cannot_be_done_before_the_network_is_refused(make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
-    with pytest.raises(RuntimeError, match="use mix and loss"):
+    with pytest.raises(RuntimeError, match="before the network"):
         GenLabelMixup(network, num_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "layer1"))(
             x, y
         )
-    with pytest.raises(ValueError, match="mixes inside a network"):
+    with pytest.raises(ValueError, match="inside"):
         GenLabelMixup(num_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "layer1"))
     with pytest.raises(ValueError, match="learns"):
         MixCollate(GenLabelMixup(network, num_classes=10))
-    with pytest.raises(TypeError, match="mixup is a Mixup"):
+    with pytest.raises(TypeError, match="GenLabelMixup"):
         MixCollate(Mixup())  # type: ignore[arg-type]
     density = GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
     with pytest.raises(ValueError, match="warmup_steps=5"):
         GenLabelMixup(num_classes=10, density=density, warmup_steps=5)
-    with pytest.raises(ValueError, match="it must be 0 to 10"):
+    with pytest.raises(ValueError, match="0 to 10"):
         GenLabelMixup(num_classes=11, density=density)
-    with pytest.raises(ValueError, match="the network that it averages"):
+    with pytest.raises(ValueError, match="averages"):
         GenLabelMixup(num_classes=10, teacher="ema")
     assert np.isfinite(density.log_prob(x.flatten(1)).numpy()).all()

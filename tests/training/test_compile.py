@@ -86,11 +86,11 @@ def test_compiled_steps_are_the_plain_ones() -> None:
 
 
 def test_graphs_need_a_gpu_and_precisions_are_known() -> None:
-    with pytest.raises(ValueError, match="graphs=True needs a GPU"):
+    with pytest.raises(ValueError, match="graphs=True"):
         train_network(LeNet5(size=8), batches(), epochs=1, compile_config=CompileConfig(graphs=True))
-    with pytest.raises(ValueError, match="precision='fp16' is not known; choose one of 'float32', 'bf16'"):
+    with pytest.raises(ValueError, match="precision='fp16'"):
         CompileConfig("fp16")
-    with pytest.raises(ValueError, match="compile_config='fast' is not known"):
+    with pytest.raises(ValueError, match="compile_config='fast'"):
         train_network(LeNet5(size=8), batches(), epochs=1, compile_config="fast")
 
 

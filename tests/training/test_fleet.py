@@ -244,7 +244,7 @@ def test_tasks_that_do_not_suit_the_network_are_refused() -> None:
         train_task(MLP(4, 3, (6,)), task(mixer=ManifoldMixup(depths=(0, 2))), Hyperparameters(0.1, label=(1.0, 0.0)))
     lying = Neighbour()
     lying.__class__ = type("Lying", (Neighbour,), {"max_depth": 0})
-    with pytest.raises(ValueError, match="drew depth 1 above its max_depth"):
+    with pytest.raises(ValueError, match="max_depth"):
         train_fleet([task(mixer=lying)], [Hyperparameters(0.1, label=(1.0, 0.0))])
 
 
@@ -257,7 +257,7 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_tasks_too_small_for_the_common_number_of_batches_are_refused() -> None:
-    with pytest.raises(ValueError, match="15 points cannot fill 20 batches"):
+    with pytest.raises(ValueError, match="20 batches"):
         train_fleet(
             [task(100, 0, Mixup()), task(15, 1, Mixup())], [Hyperparameters(0.1, label=(1.0, 0.0))], batch_size=5
         )

@@ -130,9 +130,9 @@ def test_processes_share_the_images_of_a_batch(ranks: int, n: int, monkeypatch: 
 def test_what_are_no_images_is_named() -> None:
     x, y = images()
     for given, labels in ((x / 255.0, y), (x[:, 0], y), (x, y[:5]), (x[:0], y[:0])):
-        with pytest.raises(ValueError, match=r"give images \(N, c, h, w\) of uint8 and N class indices"):
+        with pytest.raises(ValueError, match="uint8"):
             ImageBatches(given, labels)
-    with pytest.raises(ValueError, match="batch_size=0 must be a whole number"):
+    with pytest.raises(ValueError, match="batch_size=0"):
         ImageBatches(x, y, batch_size=0)
     with pytest.raises(ValueError, match="seed="):
         ImageBatches(x, y, seed=np.random.default_rng(0))

@@ -275,7 +275,7 @@ def test_batches_that_are_used_up_and_mixers_that_go_too_deep_are_named() -> Non
     x, y = clusters(9)
     with pytest.raises(ValueError, match="batches is empty"):
         train_network(MLP(4, 3), iter([(x, y)]), epochs=2)
-    with pytest.raises(ValueError, match="mixes at depth 2, but the network has 1 hidden stages"):
+    with pytest.raises(ValueError, match="at depth 2"):
         train_network(MLP(4, 3, (5,)), [(x, y)], mixer=ManifoldMixup(), epochs=1)
 
 
@@ -315,17 +315,17 @@ class TwoColumns(Labeler):
 @pytest.mark.parametrize(
     "given, match",
     [
-        ({"y": torch.tensor([-1, 0, 1])}, r"class indices, 0 to 2, the outputs of the network; it has \[-1, 0, 1\]"),
-        ({"y": torch.tensor([1, 2, 3])}, r"class indices, 0 to 2, .* it has \[1, 2, 3\]"),
+        ({"y": torch.tensor([-1, 0, 1])}, r"\[-1, 0, 1\]"),
+        ({"y": torch.tensor([1, 2, 3])}, r"\[1, 2, 3\]"),
         ({"y": torch.tensor([0.0, 0.5, 1.0])}, "class indices"),
-        ({"y": -torch.eye(3)}, r"soft labels must be \(n, 3\), not negative"),
-        ({"y": 2 * torch.eye(3)}, "each row of sum 1"),
-        ({"y": torch.full((3, 2), 0.5)}, r"y has shape \(3, 2\)"),
-        ({"x": torch.full((3, 4), torch.nan)}, "the loss of epoch 1 is nan"),
-        ({"network": nn.Linear(4, 3)}, "network is a Linear; it must be a StagedNetwork"),
-        ({"mixer": "mixup"}, "mixer='mixup' must be None or a Mixer such as Mixup"),
-        ({"labeler": "linear"}, "labeler='linear' must be None or a Labeler"),
-        ({"labeler": TwoColumns()}, r"gave labels \(3, 2\) for scores \(3, 3\)"),
+        ({"y": -torch.eye(3)}, "not negative"),
+        ({"y": 2 * torch.eye(3)}, "sum 1"),
+        ({"y": torch.full((3, 2), 0.5)}, r"\(3, 2\)"),
+        ({"x": torch.full((3, 4), torch.nan)}, "epoch 1"),
+        ({"network": nn.Linear(4, 3)}, "StagedNetwork"),
+        ({"mixer": "mixup"}, "mixer='mixup'"),
+        ({"labeler": "linear"}, "labeler='linear'"),
+        ({"labeler": TwoColumns()}, r"\(3, 2\)"),
         ({"labeler": Forgetful()}, "no method observe"),
     ],
 )  # fmt: skip
@@ -342,11 +342,11 @@ def test_a_labeler_that_learns_is_not_for_a_task() -> None:
     with pytest.raises(ValueError, match="learns"):
         train_fleet([task], [Hyperparameters(0.1)])
     shared = WeightedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
-    with pytest.raises(ValueError, match="learns while a network trains"):
+    with pytest.raises(ValueError, match="learns"):
         train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=shared, epochs=1)
     confused = RunningMeans()
     confused.__class__ = type("Confused", (RunningMeans,), {"update_source": "all"})
-    with pytest.raises(ValueError, match="update_source='all' is not known"):
+    with pytest.raises(ValueError, match="update_source='all'"):
         train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=confused, epochs=1)
 
 

@@ -37,9 +37,9 @@ def test_equals_torch_optim_with_a_multi_step_schedule(rule: Optimizer, weight_d
 def test_the_first_epoch_always_has_the_full_rate_and_bad_schedules_are_named() -> None:
     assert SGD().factor(0, 1) == 1.0
     assert [SGD().factor(epoch, 4) for epoch in range(4)] == pytest.approx([1.0, 1.0, 0.1, 0.01])
-    with pytest.raises(ValueError, match=r"decay=0.0 must be a finite number above 0"):
+    with pytest.raises(ValueError, match=r"decay=0\.0"):
         Adam(milestones=(0.5,), decay=0.0)
-    with pytest.raises(ValueError, match=r"milestones=30 must be a number in \[0, 1\]"):
+    with pytest.raises(ValueError, match="milestones=30"):
         SGD(milestones=(30,))
 
 
@@ -47,5 +47,5 @@ def test_names_are_resolved_and_unknown_ones_listed() -> None:
     assert resolve_optimizer("adam") == Adam()
     assert resolve_optimizer("sgd") == SGD()
     assert resolve_optimizer(SGD(momentum=0.5)) == SGD(momentum=0.5)
-    with pytest.raises(ValueError, match="optimizer='adamw' is not known; choose one of 'adam', 'sgd'"):
+    with pytest.raises(ValueError, match="optimizer='adamw'"):
         resolve_optimizer("adamw")
