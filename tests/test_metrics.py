@@ -52,7 +52,7 @@ def test_equal_scikit_learn_for_one_model_and_for_many(seed: int, k: int, weight
         assert accuracy(np.log(proba[model]), y, weight) == hits[model]
 
 
-def test_a_model_without_numbers_is_the_worst() -> None:
+def test_nan_has_the_worst_scores() -> None:
     assert accuracy(NOTHING, [0, 0, 0, 0]) == 0
     assert log_loss(NOTHING, [0, 0, 0, 0]) == np.inf
     assert brier_score(NOTHING, [0, 0, 0, 0]) == 2
@@ -78,7 +78,7 @@ def test_brier_score_is_the_sum_over_the_classes(seed: int, k: int, n: int, weig
     bins=st.integers(1, 20),
     weighted=st.booleans(),
 )
-def test_calibration_error_is_that_of_a_loop(seed: int, k: int, n: int, bins: int, weighted: bool) -> None:
+def test_calibration_error_equals_a_naive_loop(seed: int, k: int, n: int, bins: int, weighted: bool) -> None:
     proba, y, weight = draw(seed, k, n, weighted)
     errors = calibration_error(np.log(proba), y, weight, bins)
     assert errors.shape == (3,)
@@ -88,7 +88,7 @@ def test_calibration_error_is_that_of_a_loop(seed: int, k: int, n: int, bins: in
 
 
 @given(seed=st.integers(0, 10**6), bins=st.integers(1, 6), a_bin=st.integers(2, 8))
-def test_calibration_error_is_that_of_scikit_learns_curve(seed: int, bins: int, a_bin: int) -> None:
+def test_calibration_error_equals_the_curve_of_scikit_learn(seed: int, bins: int, a_bin: int) -> None:
     """Quantile bins, where every bin has the same count and a cut that falls between two points."""
     proba, y, _ = draw(seed, 3, bins * a_bin, weighted=False)
     confidence, hit = proba[0].max(1), proba[0].argmax(1) == y
@@ -109,7 +109,7 @@ def test_the_order_of_the_points_does_not_matter(seed: int, weighted: bool) -> N
         np.testing.assert_allclose(measure(np.log(proba), y, weight), there)
 
 
-def test_a_perfect_model_scores_nothing_and_a_sure_and_wrong_one_the_most() -> None:
+def test_scores_of_a_perfect_and_of_a_certain_and_wrong_model() -> None:
     y = np.arange(20) % 4
     with np.errstate(divide="ignore"):
         right, wrong = np.log(np.eye(4)[y]), np.log(np.eye(4)[(y + 1) % 4])
@@ -140,7 +140,7 @@ def test_bins_are_counted() -> None:
 
 
 @pytest.mark.parametrize("measure", [accuracy, log_loss, brier_score, calibration_error])
-def test_what_is_no_prediction_is_told_so(measure: Any) -> None:
+def test_invalid_predictions_are_errors(measure: Any) -> None:
     logs = np.log([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
     for y in ([0], [0, 1], 0, [[0], [1], [1]]):
         with pytest.raises(ValueError, match="must be"):
@@ -194,7 +194,7 @@ LABELS = [
 
 
 @pytest.mark.parametrize("classes, y", LABELS)
-def test_known_labels_are_found_where_a_sorted_search_finds_them(classes: Any, y: Any) -> None:
+def test_indices_of_labels_equal_those_of_a_sorted_search(classes: Any, y: Any) -> None:
     found = index_labels(y, classes)
     assert found.dtype == np.int64
     assert found.tolist() == np.searchsorted(classes, y).tolist()
@@ -219,7 +219,7 @@ def test_probabilities_are_clipped_and_logarithms_preferred() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
-def test_calibration_error_does_not_hang_on_the_order_of_rows(share: float) -> None:
+def test_calibration_error_is_independent_of_the_order_of_rows(share: float) -> None:
     y = (np.arange(60) >= 60 * share).astype(int)
     constant = np.log(np.tile([share, 1 - share], (60, 1)))
     assert float(calibration_error(constant, y)) == pytest.approx(0.0, abs=1e-12)

@@ -22,7 +22,7 @@ def points(seed: int = 0, n: int = 40, d: int = 3) -> tuple[np.ndarray, np.ndarr
 
 @kinds
 @given(seed=st.integers(0, 10**6), weighted=st.booleans())
-def test_equals_scikit_learn_and_its_inverse_leads_back(kind: str, seed: int, weighted: bool) -> None:
+def test_standardization_equals_scikit_learn_and_is_inverted(kind: str, seed: int, weighted: bool) -> None:
     X, weight = points(seed)
     used = weight if weighted else None
     oracle = StandardScaler().fit(X, sample_weight=used)
@@ -73,7 +73,7 @@ def test_a_feature_that_varies_at_any_scale_has_deviation_one(kind: str, case: s
     np.testing.assert_allclose([float(standardised.mean()), float((standardised**2).mean())], [0, 1], atol=1e-6)
 
 
-def test_a_fold_keeps_the_features_of_the_whole_and_its_scale_of_those_that_are_constant_in_it() -> None:
+def test_a_fold_has_the_features_of_the_whole_and_its_scale_of_constant_ones() -> None:
     X = np.column_stack([points()[0], np.r_[np.zeros(20), np.ones(20)], np.ones(40)])
     whole = Standardization.fit(X)
     fold = Standardization.fit(X[:20], whole=whole)
@@ -92,7 +92,7 @@ def test_the_identity_changes_nothing(kind: str) -> None:
     assert identity.log_volume == 0.0
 
 
-def test_a_query_of_another_precision_is_answered_in_that_of_the_fit() -> None:
+def test_a_query_is_converted_to_the_precision_of_the_fit() -> None:
     X = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 3)))
     fitted = Standardization.fit(X)
     assert fitted(X.float()).dtype == torch.float64
@@ -101,7 +101,7 @@ def test_a_query_of_another_precision_is_answered_in_that_of_the_fit() -> None:
     np.testing.assert_allclose(single(X), fitted(X), rtol=1e-5, atol=1e-5)
 
 
-def test_on_a_gpu_it_is_fitted_and_asked_there(nothing_waits: Any) -> None:
+def test_standardization_on_a_gpu(nothing_waits: Any) -> None:
     X = torch.from_numpy(points()[0])
     there = X.cuda()
     fitted = Standardization.fit(there, keep_constant=True)

@@ -1,4 +1,4 @@
-"""The network as ONNX: another runtime says what the classifier says."""
+"""Export as ONNX: another runtime predicts what the classifier predicts."""
 
 import json
 import sys
@@ -37,9 +37,9 @@ MODELS: dict[str, Any] = {
     "not calibrated": MixupClassifier(calibrate=False).set_params(**SHORT),
     "one network": MixupClassifier.from_paper("mlp", **SHORT),
     "softmax regression": MixupClassifier("logistic").set_params(search__ensemble=1, **SHORT),
-    "as they are": MixupClassifier().set_params(training__standardize=False, **SHORT),
+    "not standardized": MixupClassifier().set_params(training__standardize=False, **SHORT),
     "genlabel": GenLabelClassifier(density="gaussian").set_params(**SHORT),
-    "drawn to the shares": GenLabelClassifier(density="gaussian", pool_with_density=(0.6, 0.0)).set_params(**SHORT),
+    "drawn to the priors": GenLabelClassifier(density="gaussian", pool_with_density=(0.6, 0.0)).set_params(**SHORT),
     "adamixup": AdaMixupClassifier().set_params(**SHORT),
 }
 
@@ -60,7 +60,7 @@ def run(path: Path, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, An
 
 @pytest.mark.parametrize("name", list(MODELS))
 @pytest.mark.parametrize("dtype, error", [("float64", 1e-11), ("float32", 1e-3)])
-def test_another_runtime_says_what_the_classifier_says(name: str, dtype: str, error: float, tmp_path: Path) -> None:
+def test_onnxruntime_predicts_the_same(name: str, dtype: str, error: float, tmp_path: Path) -> None:
     X, y = sample()
     model = MODELS[name].fit(X, y)
     with warnings.catch_warnings():
@@ -74,17 +74,17 @@ def test_another_runtime_says_what_the_classifier_says(name: str, dtype: str, er
     assert known["features"] == ["x0", "x1", "x2", "x3"]
 
 
-def test_a_label_model_is_not_exported_and_a_warning_says_so(tmp_path: Path) -> None:
+def test_a_stacked_density_is_not_exported_with_a_warning(tmp_path: Path) -> None:
     X, y = sample()
     model = GenLabelClassifier(density="kernel", pool_with_density=(0.5, 0.4)).set_params(**SHORT).fit(X, y)
-    with pytest.warns(UserWarning, match=r"averages its network with a stacked density \(weights 0\.5 and 0\.4\)"):
+    with pytest.warns(UserWarning, match="stacked density"):
         path = export_onnx(model, tmp_path / "m.onnx")
     logs, _, _ = run(path, X)
     np.testing.assert_allclose(logs, log_proba_of(model.network_, model.scaler_(X)), atol=1e-11)
     assert np.abs(logs - model.predict_log_proba(X)).max() > 1e-3
 
 
-def test_a_pipeline_and_a_loaded_model_are_exported_behind_their_preparation(tmp_path: Path) -> None:
+def test_a_pipeline_and_a_loaded_model_are_exported_without_preprocessing(tmp_path: Path) -> None:
     X, y = sample()
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 3] > 14, "high", "low")})
     pipeline = table_pipeline(frame, MixupClassifier().set_params(**SHORT)).fit(frame, y)
@@ -94,17 +94,17 @@ def test_a_pipeline_and_a_loaded_model_are_exported_behind_their_preparation(tmp
         (alone, ["numbers__a", "numbers__b", "text__c_high", "text__c_low"]),
     ):
         loaded = load_model(save_model(model, tmp_path / "model"))
-        for each in (model, loaded):
-            logs, _, known = run(export_onnx(each, tmp_path / "m.onnx"), loaded.features(frame))
+        for exported in (model, loaded):
+            logs, _, known = run(export_onnx(exported, tmp_path / "m.onnx"), loaded.features(frame))
             np.testing.assert_allclose(logs, model.predict_log_proba(frame), atol=1e-11)
             assert known["features"] == names
 
 
-def test_what_cannot_be_exported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_exported_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = GenerativeClassifier().fit(*sample())
-    with pytest.raises(ValueError, match="GenerativeClassifier has no network"):
+    with pytest.raises(ValueError, match="network"):
         export_onnx(model, tmp_path / "m.onnx")
-    with pytest.raises(ValueError, match="dtype='float16' is not known"):
+    with pytest.raises(ValueError, match="float16"):
         export_onnx(model, tmp_path / "m.onnx", dtype="float16")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'genlabel\[onnx\]'"):

@@ -55,7 +55,7 @@ def test_parameters_of_an_old_model_are_grouped() -> None:
     assert (repr(mixup.mixer), mixup.clean_fraction) == (repr(Mixup(0.5, lam_per="batch")), 0.5)
 
 
-def test_old_names_are_those_of_classes_of_today() -> None:
+def test_old_names_are_mapped_to_existing_classes() -> None:
     for name in (*CLASS_NAMES, *STATE_NAMES):
         upgraded, state = upgrade_state(name, dict.fromkeys(STATE_NAMES.get(name, {})))
         fields = getattr(class_by_name(upgraded), "_fields", None)

@@ -1,4 +1,4 @@
-"""Saved models: the same to the last bit in another process, and refused where a byte, a column or a kind is not."""
+"""Saved models predict the same to the last bit in another process; changed files and other tables are refused."""
 
 import json
 import pickle
@@ -122,16 +122,16 @@ def query(name: str) -> Any:
 
 def answers(model: Any, X: Any) -> dict[str, np.ndarray]:
     """All that a model says of rows."""
-    found = {name: getattr(model, name)(X) for name in ("predict", "predict_proba", "predict_log_proba")}
+    result = {name: getattr(model, name)(X) for name in ("predict", "predict_proba", "predict_log_proba")}
     classifier = model[-1] if isinstance(model, Pipeline) else model
     if hasattr(classifier, "typicality_"):
         points = model[:-1].transform(X) if isinstance(model, Pipeline) else X
-        found["typicality"] = classifier.typicality(points)
-    return found
+        result["typicality"] = classifier.typicality(points)
+    return result
 
 
 class Saved(dict[str, tuple[Any, Path]]):
-    """Every model, fitted when it is first asked for, and the folder in which it is."""
+    """Models by name, each fitted on first use, with their folders."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -153,8 +153,8 @@ def test_a_loaded_model_is_what_was_saved(saved: Saved, name: str) -> None:
     again = load_model(folder)
     assert type(again.model) is type(model)
     X = query(name)
-    for said, value in answers(model, X).items():
-        np.testing.assert_array_equal(getattr(again, said)(X), value, strict=True)
+    for method, value in answers(model, X).items():
+        np.testing.assert_array_equal(getattr(again, method)(X), value, strict=True)
     classifier = model[-1] if isinstance(model, Pipeline) else model
     assert again.classes_.dtype == classifier.classes_.dtype
     assert repr(again.classifier.get_params()) == repr(classifier.get_params())
@@ -171,33 +171,34 @@ import pickle, sys
 import numpy as np, torch
 from pathlib import Path
 def refuse(*args, **options): raise RuntimeError("something was unpickled")
-asked = pickle.load(open(sys.argv[1], "rb"))
+queries = pickle.load(open(sys.argv[1], "rb"))
 pickle.load = pickle.loads = pickle.Unpickler = torch.load = refuse
 from genlabel import load_model
-found = {}
-for name, (folder, X, kinds) in asked.items():
+result = {}
+for name, (folder, X, kinds) in queries.items():
     model = load_model(folder)
     for kind in kinds:
-        found[f"{name} {kind}"] = getattr(model, kind)(X)
+        result[f"{name} {kind}"] = getattr(model, kind)(X)
     if "typicality" in kinds:
-        found[f"{name} both"] = model.predict(X, return_typicality=True)[1]
-np.savez(sys.argv[2], **found)
+        result[f"{name} both"] = model.predict(X, return_typicality=True)[1]
+np.savez(sys.argv[2], **result)
 """
 
 
-def test_models_say_the_same_in_another_process_which_unpickles_nothing(saved: Saved, tmp_path: Path) -> None:
-    said = {name: answers(saved[name][0], query(name)) for name in MODELS}
-    asked = {name: (str(saved[name][1]), query(name), list(said[name])) for name in MODELS}
-    (tmp_path / "asked").write_bytes(pickle.dumps(asked))
-    words = [sys.executable, "-W", "ignore", "-c", IN_ANOTHER_PROCESS, str(tmp_path / "asked"), str(tmp_path / "said")]
+def test_models_predict_the_same_in_another_process_without_unpickling(saved: Saved, tmp_path: Path) -> None:
+    expected = {name: answers(saved[name][0], query(name)) for name in MODELS}
+    queries = {name: (str(saved[name][1]), query(name), list(expected[name])) for name in MODELS}
+    (tmp_path / "queries").write_bytes(pickle.dumps(queries))
+    files = [str(tmp_path / "queries"), str(tmp_path / "result")]
+    words = [sys.executable, "-W", "ignore", "-c", IN_ANOTHER_PROCESS, *files]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    with np.load(tmp_path / "said.npz", allow_pickle=True) as found:
-        for name, kinds in said.items():
+    with np.load(tmp_path / "result.npz", allow_pickle=True) as result:
+        for name, kinds in expected.items():
             for kind, value in kinds.items():
-                np.testing.assert_array_equal(found[f"{name} {kind}"], value)
+                np.testing.assert_array_equal(result[f"{name} {kind}"], value)
             if "typicality" in kinds:
-                np.testing.assert_array_equal(found[f"{name} both"], kinds["typicality"])
+                np.testing.assert_array_equal(result[f"{name} both"], kinds["typicality"])
 
 
 @pytest.fixture
@@ -208,48 +209,48 @@ def small(saved: Saved, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("file", [TREE, ARRAYS])
 def test_a_changed_byte_is_refused(small: Path, file: str) -> None:
-    whole = (small / file).read_bytes()
+    content = (small / file).read_bytes()
     rng = np.random.default_rng(0)
-    for place in [0, 1, 7, 8, 9, len(whole) - 1, *rng.integers(0, len(whole), 60).tolist()]:
+    for index in [0, 1, 7, 8, 9, len(content) - 1, *rng.integers(0, len(content), 60).tolist()]:
         (small / file).write_bytes(
-            whole[:place] + bytes([whole[place] ^ rng.choice([1, 32, 128])]) + whole[place + 1 :]
+            content[:index] + bytes([content[index] ^ rng.choice([1, 32, 128])]) + content[index + 1 :]
         )
         with pytest.raises(ValueError, match=r"^'.*small.*(damaged|checksum|not a model|format version)"):
             load_model(small)
-    for spoiled in (b"", whole[:-1], whole[: len(whole) // 2], whole + b" ", whole * 2):
-        (small / file).write_bytes(spoiled)
+    for damaged in (b"", content[:-1], content[: len(content) // 2], content + b" ", content * 2):
+        (small / file).write_bytes(damaged)
         with pytest.raises(ValueError, match=r"^'.*small.*(damaged|checksum|not a model)"):
             load_model(small)
 
 
-def test_the_card_may_be_changed(small: Path) -> None:
+def test_the_card_may_be_edited(small: Path) -> None:
     X = numbers()[0]
-    said = load_model(small).predict_log_proba(X)
+    expected = load_model(small).predict_log_proba(X)
     (small / CARD).write_bytes(b"\xff mine")
-    np.testing.assert_array_equal(load_model(small).predict_log_proba(X), said)
+    np.testing.assert_array_equal(load_model(small).predict_log_proba(X), expected)
     (small / CARD).unlink()
-    np.testing.assert_array_equal(load_model(small).predict_log_proba(X), said)
+    np.testing.assert_array_equal(load_model(small).predict_log_proba(X), expected)
 
 
-def test_what_is_no_model_is_refused_in_one_sentence(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nothing' is not a folder"):
+def test_a_folder_without_a_model_is_refused(small: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="folder"):
         load_model(tmp_path / "nothing")
     for file in (ARRAYS, TREE):
         content = (small / file).read_bytes()
         (small / file).unlink()
-        with pytest.raises(ValueError, match=f"has no file '{file}'; a model is model.json and model.safetensors"):
+        with pytest.raises(ValueError, match=file):
             load_model(small)
         (small / file).write_bytes(content)
     for other in ("[]", '{"format": "another"}', "[" * 100_000):
         (small / TREE).write_text(other)
-        with pytest.raises(ValueError, match=r"is not a model of genlabel|is damaged"):
+        with pytest.raises(ValueError, match=r"not a model|damaged"):
             load_model(small)
 
 
-def test_another_format_version_is_refused_by_its_number(small: Path) -> None:
+def test_an_unknown_format_version_is_refused(small: Path) -> None:
     document = json.loads((small / TREE).read_text())
     (small / TREE).write_text(json.dumps({**document, "format_version": 3}))
-    with pytest.raises(ValueError, match="has format version 3"):
+    with pytest.raises(ValueError, match="version 3"):
         load_model(small)
 
 
@@ -276,25 +277,25 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]
 
 @pytest.mark.parametrize("name", list(FORGERIES))
 def test_a_forged_file_is_refused_though_its_checksums_fit(small: Path, name: str) -> None:
-    change, told = FORGERIES[name]
+    change, message = FORGERIES[name]
     forge(small, change)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         load_model(small)
 
 
 @pytest.fixture(scope="module")
-def kept(saved: Saved) -> LoadedModel:
+def loaded(saved: Saved) -> LoadedModel:
     return load_model(saved["table"][1])
 
 
-def test_the_schema_has_names_kinds_and_categories(kept: LoadedModel, saved: Saved) -> None:
-    assert {column.name: column.kind for column in kept.schema.columns} == {
+def test_the_schema_has_names_kinds_and_categories(loaded: LoadedModel, saved: Saved) -> None:
+    assert {column.name: column.kind for column in loaded.schema.columns} == {
         "width": "numbers", "height": "numbers", "colour": "text", "many": "text", "flag": "numbers",
         "whole": "numbers", "level": "text",
     }  # fmt: skip
     by_itself = load_model(saved["table by itself"][1]).schema
-    assert by_itself.columns == (*kept.schema.columns, ColumnSchema("when", "unused"))
-    categories = {column.name: column.categories for column in kept.schema.columns}
+    assert by_itself.columns == (*loaded.schema.columns, ColumnSchema("when", "unused"))
+    categories = {column.name: column.categories for column in loaded.schema.columns}
     assert categories["colour"] == ("(missing)", "blue", "red")
     assert len(categories["many"]) > 20
 
@@ -304,30 +305,30 @@ def with_column(name: str, values: Any) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    "X, told",
+    "X, message",
     [
-        (table()[0].drop(columns="width"), r"lacks the column 'width'; the model was fitted with it"),
-        (table()[0].rename(columns={"width": "Width"}), r"lacks the column 'width'; rename 'Width'"),
-        (table()[0][["flag"]], r"lacks 6 columns: 'width', 'height', 'colour', 'many' and 2 more"),
-        (with_column("width", "wide"), r"'width' holds text, such as 'wide', but .* fitted with numbers there"),
-        (with_column("colour", 7.5), r"'colour' holds numbers, such as '7\.5', .* with text there, such as"),
-        (with_column("width", pd.Timestamp("2024-01-01")), r"'width' holds dates or times"),
-        (pd.concat([table()[0], table()[0][["flag"]]], axis=1), r"several columns named 'flag'; keep one"),
-        (numbers()[0], r"X is ndarray; pass a pandas DataFrame with the columns 'width'"),
+        (table()[0].drop(columns="width"), "'width'"),
+        (table()[0].rename(columns={"width": "Width"}), "rename 'Width'"),
+        (table()[0][["flag"]], "6 columns"),
+        (with_column("width", "wide"), "'wide'"),
+        (with_column("colour", 7.5), "'7.5'"),
+        (with_column("width", pd.Timestamp("2024-01-01")), "dates"),
+        (pd.concat([table()[0], table()[0][["flag"]]], axis=1), "'flag'"),
+        (numbers()[0], "ndarray"),
     ],
     ids=["missing", "misspelt", "several", "text", "numbers", "dates", "twice", "array"],
 )  # fmt: skip
-def test_a_table_that_does_not_fit_is_refused(saved: Saved, X: Any, told: str) -> None:
-    for kept in (load_model(saved[name][1]) for name in ("table", "table by itself")):
-        for ask in (kept.predict, kept.predict_proba, kept.predict_log_proba, kept.typicality, kept.features):
-            with pytest.raises(ValueError, match=told):
-                ask(X)
+def test_a_table_that_does_not_fit_is_refused(saved: Saved, X: Any, message: str) -> None:
+    for model in (load_model(saved[name][1]) for name in ("table", "table by itself")):
+        for method in (model.predict, model.predict_proba, model.predict_log_proba, model.typicality, model.features):
+            with pytest.raises(ValueError, match=message):
+                method(X)
 
 
 @pytest.mark.parametrize("name", ["table", "table by itself"])
-def test_a_table_that_fits_may_look_otherwise(saved: Saved, name: str) -> None:
-    kept, X = load_model(saved[name][1]), table()[0]
-    said = kept.predict_log_proba(X)
+def test_a_table_of_other_order_and_dtypes_is_accepted(saved: Saved, name: str) -> None:
+    model, X = load_model(saved[name][1]), table()[0]
+    expected = model.predict_log_proba(X)
     for other in (
         X[X.columns[::-1]],
         X.drop(columns="when"),
@@ -337,31 +338,31 @@ def test_a_table_that_fits_may_look_otherwise(saved: Saved, name: str) -> None:
         with_column("flag", X["flag"].astype(int)),
     ):
         # Not to the last bit: older versions of pandas lay columns that are put together otherwise in memory.
-        np.testing.assert_allclose(kept.predict_log_proba(other), said, rtol=1e-12)
+        np.testing.assert_allclose(model.predict_log_proba(other), expected, rtol=1e-12)
     for column in ("width", "colour"):
         empty = with_column(column, np.full(90, np.nan))
-        assert np.isfinite(kept.predict_log_proba(empty)).all()
+        assert np.isfinite(model.predict_log_proba(empty)).all()
 
 
-def test_categories_that_read_as_numbers_are_taken_as_such(tmp_path: Path) -> None:
+def test_numbers_are_accepted_as_categories_of_the_same_digits(tmp_path: Path) -> None:
     X, y = numbers()
     frame = pd.DataFrame({"a": X[:, 0], "code": np.where(y > 0, "1", "x")})
     model = load_model(save_model(table_pipeline(frame, GenerativeClassifier()).fit(frame, y), tmp_path / "m"))
     ones = frame[y > 0]
     np.testing.assert_array_equal(model.predict_proba(ones.assign(code=1)), model.predict_proba(ones))
-    with pytest.raises(ValueError, match=r"'code' holds numbers, such as '2'"):
+    with pytest.raises(ValueError, match="code"):
         model.predict(ones.assign(code=2))
 
 
-def test_columns_of_a_frame_are_found_by_name_and_those_of_an_array_counted(tmp_path: Path) -> None:
+def test_columns_of_a_frame_are_matched_by_name_and_those_of_an_array_by_position(tmp_path: Path) -> None:
     X, y = numbers()
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = load_model(save_model(GenerativeClassifier().fit(frame, y), tmp_path / "m"))
     np.testing.assert_array_equal(model.predict_proba(frame[list("dcba")]), model.predict_proba(frame))
-    with pytest.raises(ValueError, match="lacks the column 'b'"):
+    with pytest.raises(ValueError, match="'b'"):
         model.predict(frame[["a", "c", "d"]])
     plain = load_model(save_model(GenerativeClassifier().fit(X, y), tmp_path / "m"))
-    with pytest.raises(ValueError, match=r"X has shape \(90, 3\); the model takes 4 columns: 'x0', 'x1', 'x2', 'x3'"):
+    with pytest.raises(ValueError, match="shape"):
         plain.predict(X[:, :3])
 
 
@@ -370,7 +371,7 @@ def test_columns_of_a_frame_are_found_by_name_and_those_of_an_array_counted(tmp_
     [[False, True], [1.0, 2.0], [0, 2**60], ["ä" * 40, "b"], np.array(["b", "a"], dtype=object)],
     ids=["flags", "numbers", "whole", "texts", "objects"],
 )
-def test_classes_of_any_kind_come_back_as_they_were(classes: Any, tmp_path: Path) -> None:
+def test_classes_of_any_dtype_are_restored(classes: Any, tmp_path: Path) -> None:
     X, y = numbers()
     named = np.asarray(classes)[(y > 0).astype(int)]
     model = GenerativeClassifier(class_weight=dict.fromkeys(classes, 1.5)).fit(X, named)
@@ -386,26 +387,26 @@ def test_a_loaded_model_can_be_saved_again_byte_for_byte(saved: Saved, tmp_path:
         assert (again / file).read_bytes() == (folder / file).read_bytes()
 
 
-def test_a_model_is_replaced_and_its_neighbours_stay(saved: Saved, tmp_path: Path) -> None:
+def test_a_model_is_replaced_and_other_files_stay(saved: Saved, tmp_path: Path) -> None:
     folder = save_model(saved["mixup"][0], tmp_path / "deep" / "down")
     (folder / "mine.txt").write_text("mine")
     save_model(saved["kernel"][0], folder)
     assert isinstance(load_model(folder).model, GenerativeClassifier)
     assert sorted(path.name for path in folder.iterdir()) == sorted([TREE, ARRAYS, CARD, "mine.txt"])
-    with pytest.raises(ValueError, match=r"mine\.txt' is a file; name a folder"):
+    with pytest.raises(ValueError, match="is a file"):
         save_model(saved["kernel"][0], folder / "mine.txt")
 
 
-def test_plain_values_are_kept_beside_the_model(saved: Saved, tmp_path: Path) -> None:
+def test_extra_values_are_saved_with_the_model(saved: Saved, tmp_path: Path) -> None:
     extra = {"target": "y", "columns": [("a", "number", ()), ("b", "date", ("day",))], "when": None}
     folder = save_model(saved["kernel"][0], tmp_path / "m", extra=extra)
     again = load_model(save_model(load_model(folder), tmp_path / "again", extra={"when": 3.5}))
     assert again.extra == {**extra, "when": 3.5}
-    with pytest.raises(ValueError, match=r"^extra\.when is .* of the class date"):
+    with pytest.raises(ValueError, match=r"extra\.when"):
         save_model(saved["kernel"][0], tmp_path / "m", extra={"when": date(2024, 5, 31)})
 
 
-def test_parameters_that_are_not_plain_are_left_out_and_told(tmp_path: Path) -> None:
+def test_parameters_that_cannot_be_saved_are_left_out_and_listed(tmp_path: Path) -> None:
     X, y = numbers()
     settings = {**SHORT, "search__cv": KFold(3), "random_state": np.random.RandomState(0)}
     model = MixupClassifier().set_params(**settings).fit(X, y)
@@ -417,18 +418,18 @@ def test_parameters_that_are_not_plain_are_left_out_and_told(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "model, error, told",
+    "model, error, message",
     [
-        (LogisticRegression(), ValueError, "LogisticRegression cannot be saved; fit a GenLabelClassifier"),
-        (make_pipeline(StandardScaler(), LogisticRegression()), ValueError, "LogisticRegression cannot be saved"),
+        (LogisticRegression(), ValueError, "LogisticRegression"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), ValueError, "LogisticRegression"),
         (MixupClassifier(), NotFittedError, "not fitted"),
     ],
     ids=["other", "pipeline", "not fitted"],
 )
-def test_what_cannot_be_kept_is_refused_before_a_folder_is_made(
-    model: Any, error: type[Exception], told: str, tmp_path: Path
+def test_what_cannot_be_saved_is_refused_before_a_folder_is_made(
+    model: Any, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         save_model(model, tmp_path / "m")
     assert not (tmp_path / "m").exists()
 
@@ -441,14 +442,14 @@ def test_a_pipeline_with_a_step_of_the_users_is_refused(tmp_path: Path) -> None:
         save_model(make_pipeline(Mine(), GenerativeClassifier()).fit(*numbers()), tmp_path / "m")
 
 
-def test_the_card_says_what_it_is_and_how_good(saved: Saved) -> None:
+def test_the_card_has_data_and_held_out_scores(saved: Saved) -> None:
     model, folder = saved["table"]
     card, again = (folder / CARD).read_text(), load_model(folder)
     assert card.startswith("# A GenLabelClassifier for 3 classes\n")
     assert "90 rows, 7 columns: width (numbers), height (numbers), colour (text, 3 values)" in card
     assert "| u | 30 | 33.3% |" in card
-    results, place = model[-1].cv_results_, model[-1].best_index_
-    loss, score = results["mean_test_pooled_log_loss"][place], results["mean_test_pooled_score"][place]
+    results, index = model[-1].cv_results_, model[-1].best_index_
+    loss, score = results["mean_test_pooled_log_loss"][index], results["mean_test_pooled_score"][index]
     assert f"| this model, held-out rows | {loss:.3f} | {score:.1%} |" in card
     assert "| class priors alone | 1.099 | 33.3% |" in card
     assert "`typicality` is 0.05 or less" in card
@@ -462,7 +463,7 @@ def test_the_card_says_what_it_is_and_how_good(saved: Saved) -> None:
     )
 
 
-def test_the_card_warns_of_a_model_that_knows_nothing_and_of_small_classes(tmp_path: Path) -> None:
+def test_the_card_warns_of_a_useless_model_and_of_small_classes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.array(["common"] * 85 + ["<b>rare</b> | `x`\n# no"] * 15)
     model = MixupClassifier().set_params(**SHORT).fit(rng.normal(size=(100, 2)), y)
@@ -476,10 +477,10 @@ def test_the_card_warns_of_a_model_that_knows_nothing_and_of_small_classes(tmp_p
     assert load_model(folder).about["notes"] == ["from [a](file)\n# with lines"]
 
 
-def test_a_loaded_model_reads_through_to_its_classifier_and_says_what_it_lacks(kept: LoadedModel) -> None:
-    assert repr(kept) == "<GenLabelClassifier for 7 columns and 3 classes>"
-    assert kept.n_iter_ == kept.classifier.n_iter_
-    assert isinstance(kept.network_, torch.nn.Module)
+def test_a_loaded_model_has_the_fitted_attributes_of_its_classifier(loaded: LoadedModel) -> None:
+    assert repr(loaded) == "<GenLabelClassifier for 7 columns and 3 classes>"
+    assert loaded.n_iter_ == loaded.classifier.n_iter_
+    assert isinstance(loaded.network_, torch.nn.Module)
     for name in ("nothing", "nothing_"):
         with pytest.raises(AttributeError, match=name):
-            getattr(kept, name)
+            getattr(loaded, name)

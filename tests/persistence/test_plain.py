@@ -1,4 +1,4 @@
-"""Plain values: what is written of a model is JSON and arrays, and comes back to the last bit, or not at all."""
+"""Encoding as JSON values and arrays: restored to the last bit, or refused."""
 
 import json
 import math
@@ -69,7 +69,7 @@ def sample(n: int = 90, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 
 def through_files(value: Any) -> Any:
-    """What comes back of a value when it has been JSON, and arrays in memory of their own."""
+    """Return a value that was encoded as JSON and copied arrays."""
     encoder = Encoder()
     tree = encoder.encode(value, "value")
     objects, tree = json.loads(json.dumps([encoder.objects, tree], allow_nan=False))
@@ -77,7 +77,7 @@ def through_files(value: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two plain values are of the same types throughout, and equal to the last bit; NaN is NaN."""
+    """Return whether two plain values have the same types throughout and are equal to the last bit; NaN equals NaN."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list | tuple):
@@ -104,7 +104,7 @@ TREES = st.recursive(
 
 
 @given(TREES)
-def test_plain_values_come_back_as_they_were(value: Any) -> None:
+def test_plain_values_are_restored(value: Any) -> None:
     assert same(through_files(value), value)
 
 
@@ -112,9 +112,9 @@ def test_plain_values_come_back_as_they_were(value: Any) -> None:
     "value", [np.float32(0.1), np.int64(-3), np.bool_(True), np.str_("a"), np.float64("nan")], ids=repr
 )
 def test_single_numbers_keep_their_type(value: Any) -> None:
-    found = through_files([value])[0]
-    assert type(found) is type(value)
-    assert found == value or value != value
+    restored = through_files([value])[0]
+    assert type(restored) is type(value)
+    assert restored == value or value != value
 
 
 BASE = np.arange(24.0).reshape(4, 6)
@@ -136,26 +136,26 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("name", list(ARRAYS))
-def test_arrays_come_back_with_their_shape_and_order_in_memory(name: str) -> None:
+def test_arrays_are_restored_with_their_shape_and_order_in_memory(name: str) -> None:
     value = ARRAYS[name]
-    found = through_files(value)
-    np.testing.assert_array_equal(found, value)
-    assert (found.shape, found.dtype) == (value.shape, value.dtype.newbyteorder("="))
-    assert found.flags.writeable
+    restored = through_files(value)
+    np.testing.assert_array_equal(restored, value)
+    assert (restored.shape, restored.dtype) == (value.shape, value.dtype.newbyteorder("="))
+    assert restored.flags.writeable
     if value.flags.forc or name == "turned":
-        assert found.strides == value.strides
+        assert restored.strides == value.strides
 
 
 @pytest.mark.parametrize("name", ["rows first", "columns first", "turned", "one number", "none", "single", "flags"])
-def test_tensors_come_back_with_their_strides(name: str) -> None:
+def test_tensors_are_restored_with_their_strides(name: str) -> None:
     value = torch.from_numpy(ARRAYS[name])
-    found = through_files(value)
-    assert torch.equal(found, value)
-    assert (found.dtype, found.stride()) == (value.dtype, value.stride())
+    restored = through_files(value)
+    assert torch.equal(restored, value)
+    assert (restored.dtype, restored.stride()) == (value.dtype, value.stride())
 
 
 @pytest.mark.parametrize("density", DENSITIES, ids=repr)
-def test_a_density_says_the_same_to_the_last_bit(density: ClassDensity) -> None:
+def test_a_restored_density_is_equal_to_the_last_bit(density: ClassDensity) -> None:
     X, y = sample()
     fitted = clone(density).fit(X, np.array(["a", "b", "c"])[y])
     again = through_files(fitted)
@@ -164,12 +164,12 @@ def test_a_density_says_the_same_to_the_last_bit(density: ClassDensity) -> None:
     np.testing.assert_array_equal(again.log_prob(X + 0.1), fitted.log_prob(X + 0.1))
     if fitted.cross_fitted:
         rows = np.arange(90)
-        pairs = [one.log_prob_of_pairs(X, rows, rows[::-1]) for one in (again, fitted)]
+        pairs = [density.log_prob_of_pairs(X, rows, rows[::-1]) for density in (again, fitted)]
         np.testing.assert_array_equal(*pairs)
 
 
 @pytest.mark.parametrize("d", [3, 120])
-def test_support_says_the_same_to_the_last_bit(d: int) -> None:
+def test_restored_typicality_is_equal_to_the_last_bit(d: int) -> None:
     X, y = sample(d=d)
     X[:, 0] = X[:, 0].round()
     fitted = Typicality().fit(X, y)
@@ -178,14 +178,14 @@ def test_support_says_the_same_to_the_last_bit(d: int) -> None:
     np.testing.assert_array_equal(again.columns(X[:1]), fitted.columns(X[:1]))
 
 
-def test_wide_data_are_kept_too() -> None:
+def test_a_density_of_more_columns_than_rows_is_restored() -> None:
     X, y = sample(30, 200)
     fitted = DiscriminantDensity(0.3, 0.3).fit(X, y)
     np.testing.assert_array_equal(through_files(fitted).log_prob(X), fitted.log_prob(X))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_networks_say_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
+def test_restored_networks_are_equal_to_the_last_bit(dtype: torch.dtype) -> None:
     networks = [MLP(4, 3, hidden, seed=0, dtype=dtype) for hidden in ((), (8,), (8, 5))]
     ensemble = Ensemble(networks, 0.7, torch.tensor([0.2, 0.3, 0.5], dtype=dtype).log(), 0.1)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(10, 4))).to(dtype)
@@ -193,7 +193,7 @@ def test_networks_say_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
         assert torch.equal(through_files(network)(x), network(x))
 
 
-def test_what_is_shared_is_written_once_and_stays_shared() -> None:
+def test_shared_objects_are_written_once_and_stay_shared() -> None:
     X, y = sample()
     fitted = StackedDensity(
         [PowerTransformedDensity(KernelDensity(0.5)), PowerTransformedDensity(MixtureDensity(2))]
@@ -204,7 +204,7 @@ def test_what_is_shared_is_written_once_and_stays_shared() -> None:
 
 
 class FlatDensity(PerClassDensity):
-    """A density by a user, which tells no class from another."""
+    """A density by a user, the same for all classes."""
 
     def _fit_class(self, sample: Any) -> Any:
         return Independent(Laplace(torch.zeros(3).double(), 100.0), 1)
@@ -214,23 +214,23 @@ class FlatDensity(PerClassDensity):
     "value", [object(), len, lambda x: x, {1, 2}, b"bytes", np.array(["2020-01-01"], "datetime64[D]"), FlatDensity()],
     ids=["object", "function", "lambda", "set", "bytes", "dates", "density"],
 )  # fmt: skip
-def test_what_is_not_plain_is_refused_with_its_place(value: Any) -> None:
+def test_an_object_that_cannot_be_saved_is_named_by_its_path(value: Any) -> None:
     with pytest.raises(PersistenceError, match=r"^model\.1 is "):
         Encoder().encode([0, value], "model")
 
 
-def test_the_search_of_a_label_model_may_be_forgotten_but_not_its_members() -> None:
+def test_candidates_of_a_stacked_density_are_optional_and_its_members_are_not() -> None:
     X, y = sample()
-    kept = StackedDensity([FlatDensity(), GaussianDensity()], method="select").fit(X, y)
-    again = through_files(kept)
-    np.testing.assert_array_equal(again.log_prob(X), kept.log_prob(X))
+    fitted = StackedDensity([FlatDensity(), GaussianDensity()], method="select").fit(X, y)
+    again = through_files(fitted)
+    np.testing.assert_array_equal(again.log_prob(X), fitted.log_prob(X))
     assert again.candidates == "default"
     assert not hasattr(again, "candidates_")
     with pytest.raises(PersistenceError, match="FlatDensity"):
         Encoder().encode(StackedDensity([FlatDensity()]).fit(X, y), "model")
 
 
-def test_the_list_of_known_classes_has_every_density_there_is() -> None:
+def test_all_densities_are_in_the_allow_list() -> None:
     public = {getattr(genlabel.densities, name) for name in genlabel.densities.__all__}
     final = {one for one in public if isinstance(one, type) and issubclass(one, ClassDensity)}
     final -= {ClassDensity, PerClassDensity, NeuralDensity}
