@@ -114,19 +114,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     ) -> dict[str, Self]:
         """Search once for several methods: for each subset of the candidates, fit the classifier that it contains.
 
-        Each result is that of a classifier with these candidates only, but for rounding; the networks of the search are
+        `subsets` maps names to functions, which tell whether a candidate, a dict as in `cv_results_["params"]`, belongs
+        to the subset; the result maps them to fitted classifiers. The other parameters are those of :meth:`fit`. Each
+        result is that of a classifier with these candidates only, but for rounding; the networks of the search are
         trained once, and so are the final ones together.
-
-        Parameters
-        ----------
-        X, y, sample_weight, groups
-            See :meth:`fit`.
-        subsets : dict of name -> callable (params) -> bool
-            Tells which candidates, each a dict as in `cv_results_["params"]`, belong to a subset.
-
-        Returns
-        -------
-        dict of name -> fitted classifier
 
         Examples
         --------
@@ -165,9 +156,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep`, also those of the search and of the training."""
         params: dict[str, Any] = super().get_params(deep)
-        if deep:
-            for name, part in self._named_parts().items():
-                params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        for name, part in self._named_parts().items() if deep else ():
+            params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
         return params
 
     @final

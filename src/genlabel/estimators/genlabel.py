@@ -154,16 +154,9 @@ class GenLabelClassifier(NetworkClassifier):
 
         Every sample is mixed, lam ~ Beta(alpha, alpha) once a batch; gamma and the learning rate (and with "auto" the
         density, the paper's mixup+GenLabel (CV)) are chosen by held-out accuracy over 6 folds; weight decay is 1e-4;
-        priors are uniform; one network predicts, trained for 100 epochs on all rows.
-
-        Parameters
-        ----------
-        network : "logistic", "mlp" or sequence of int
-        density : "auto", "gaussian", "kernel" or ClassDensity
-            Here "gaussian" is the paper's unshrunk GM, "kernel" its KDE, "auto" the choice between the two.
-        alpha : float
-        **params
-            Other parameters in the place of the paper's, as of `set_params`.
+        priors are uniform; one network predicts, trained for 100 epochs on all rows. The density "gaussian" is the
+        paper's unshrunk GM, "kernel" its KDE, "auto" the choice between the two. `params` replace the paper's, as in
+        `set_params`.
 
         Examples
         --------

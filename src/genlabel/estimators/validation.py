@@ -47,12 +47,7 @@ class NumericEncoder:
 
 @final
 class FrameEncoder:
-    """Encoder of a DataFrame with columns of strings, categories or nullable numbers, as by :func:`table_pipeline`.
-
-    >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
-    >>> FrameEncoder.fit(X).columns.transform(X).tolist()
-    [[1.0, 0.0, 0.0, 1.0], [2.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0]]
-    """
+    """Encoder of a DataFrame with columns of strings, categories or nullable numbers, as by :func:`table_pipeline`."""
 
     def __init__(self, names: list[Any], columns: Any) -> None:
         self.names, self.columns = names, columns

@@ -151,11 +151,7 @@ class HalvingSearch(CandidateSearch):
         return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5))), per_pass
 
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return the rungs; the last one is the end.
-
-        >>> HalvingSearch().schedule(50)
-        [(5, 8), (12, 5), (25, 3), (50, None)]
-        """
+        """Return the rungs; the last one is the end."""
         shares = HALVING_SCHEDULE_LARGE if many_rows else HALVING_SCHEDULE
         survivors = {max(1, int(share * epochs)): count for share, count in shares}
         return [*((end, count) for end, count in survivors.items() if end < epochs), (epochs, None)]

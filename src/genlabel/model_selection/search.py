@@ -118,7 +118,7 @@ def search(
     history = successive_halving(
         trainers,
         subsets,
-        space.schedule(epochs, n),
+        options.schedule(epochs, many_rows=per_pass > 1),
         partial(validation_log_proba, **measure),
         score,
         # On large tables, pooling with a strong density would hide which networks learn fastest.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, pairwise
 from numbers import Real
 from time import monotonic
@@ -119,10 +119,6 @@ class SearchSpace:
             return self.training.epochs, 1
         return self.search.auto_epochs(rows, self.training.batch_size)
 
-    def schedule(self, epochs: int, rows: int) -> list[Rung]:
-        """Return the rungs of the search, for networks of so many epochs."""
-        return self.search.schedule(epochs, self.epochs(rows)[1] > 1)
-
     def needs_folds(self, subsets: Subsets | None = None) -> bool:
         """Tell whether networks of folds are trained: to choose, to fit pooling weights, or to predict."""
         chooses = any(len(subset) > 1 for subset in ([self.configurations] if subsets is None else subsets))
@@ -155,14 +151,12 @@ class SearchSpace:
         The tasks have no mixing yet; every way of mixing has the same rows in the same order, from the same weights.
         """
         way = self.mixing[mixing]
-        mixed: dict[str, Any] = {"mixer": None, "clean_fraction": 1.0}
-        if way.mixes:
-            mixed = {"mixer": way.mixer, "clean_fraction": way.clean_fraction}
+        mixer, clean_fraction = (way.mixer, way.clean_fraction) if way.mixes else (None, 1.0)
         options: dict[str, Any] = {"restore_best": restore_best} if restore_best else {}
         if self.search.is_halving:
             options |= {"averaged": True, "epochs_per_pass": epochs_per_pass}
         return self.trainer(
-            [replace(task, **mixed) for task in tasks],
+            [replace(task, mixer=mixer, clean_fraction=clean_fraction) for task in tasks],
             [self.candidates[c] for c in candidates],
             hidden=self.hidden if way.hidden is None else way.hidden,
             optimizer=self.training.optimizer,
@@ -328,4 +322,5 @@ def within_limits(
     if not progress.has_time_limit:
         return subsets, epochs
     seconds = {m: each / per_pass for m, each in measure_epoch_seconds(space, subsets, tasks).items()}
-    return fit_to_time_limit(space, subsets, epochs, lambda count: space.schedule(count, rows), seconds, progress)
+    schedule = partial(space.search.schedule, many_rows=per_pass > 1)
+    return fit_to_time_limit(space, subsets, epochs, schedule, seconds, progress)
