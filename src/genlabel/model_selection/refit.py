@@ -65,12 +65,12 @@ def prepare_labelers(
     networks: dict[int | None, MLP] = {}
     if space.feature_space is not None:
         with progress.stage("feature networks", until=STAGE_DEADLINES["feature networks"]):
-            networks = _train_feature_networks(space.feature_space, data, progress, space.needs_folds())
+            networks = train_feature_networks(space.feature_space, data, progress, space.needs_folds())
     stacked = next((one.stacked for one in reversed(densities) if one.stacked is not None), None)
     return partial(fit_labelers, space, densities, networks), stacked
 
 
-def _train_feature_networks(
+def train_feature_networks(
     space: SearchSpace, data: CVData, progress: FitProgress, folds: bool
 ) -> dict[int | None, MLP]:
     """Return the networks of all rows and of the folds, at the hyperparameters that suit plain training."""

@@ -104,8 +104,7 @@ def fit_pool_weights(
 
 def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
     """Return log p - log pi, with log p clipped from below."""
-    result: Array = np.maximum(log_proba, MIN_LOG_PROBA) - log_prior
-    return result
+    return np.asarray(np.maximum(log_proba, MIN_LOG_PROBA) - log_prior)
 
 
 def validation_log_proba(
