@@ -34,7 +34,7 @@ def test_the_search_is_that_of_every_method() -> None:
     assert chosen.policy_range_ == model.policy_range_
 
 
-def test_the_policy_is_kept_and_its_range_is_what_it_says() -> None:
+def test_the_fitted_policy_has_the_reported_range() -> None:
     model = (
         AdaMixupClassifier("logistic", policy_hidden=7)
         .set_params(training__learning_rate=0.01, training__weight_decay=1e-4, **SHORT)
@@ -48,26 +48,26 @@ def test_the_policy_is_kept_and_its_range_is_what_it_says() -> None:
     assert not [name for name in vars(model) if name.startswith("_")]
 
 
-def test_the_weight_of_the_critic_matters_and_keeps_the_policy_mixing() -> None:
+def test_a_larger_intrusion_weight_mixes_more() -> None:
     X, y = make_blobs(200, centers=[[0, 0], [4, 0]], random_state=0)
     settings: dict[str, Any] = {"training__learning_rate": 0.01, "training__weight_decay": 1e-4, "random_state": 0}
-    idle, kept = (
+    idle, active = (
         AdaMixupClassifier("logistic", intrusion_weight=w).set_params(**settings).fit(X, y) for w in (0.0, 10.0)
     )
-    assert (idle.predict_proba(X) != kept.predict_proba(X)).any()
-    assert idle.mixing_share_ < 0.1 < kept.mixing_share_
+    assert (idle.predict_proba(X) != active.predict_proba(X)).any()
+    assert idle.mixing_share_ < 0.1 < active.mixing_share_
 
 
-def test_variants_have_their_own_policies() -> None:
+def test_subsets_have_policies_of_their_own() -> None:
     model = AdaMixupClassifier("logistic").set_params(
         training__learning_rate=(0.1, 0.01), training__weight_decay=1e-4, **SHORT
     )
     own = {rate: (lambda params, rate=rate: params["learning_rate"] == rate) for rate in (0.1, 0.01)}
-    found = model.fit_subsets(IRIS_X, IRIS_Y, {str(rate): chosen for rate, chosen in own.items()})
+    fitted = model.fit_subsets(IRIS_X, IRIS_Y, {str(rate): chosen for rate, chosen in own.items()})
     for rate in (0.1, 0.01):
         alone = (
             AdaMixupClassifier("logistic")
             .set_params(training__learning_rate=rate, training__weight_decay=1e-4, **SHORT)
             .fit(IRIS_X, IRIS_Y)
         )
-        np.testing.assert_allclose(found[str(rate)].policy_range_, alone.policy_range_, atol=1e-4)
+        np.testing.assert_allclose(fitted[str(rate)].policy_range_, alone.policy_range_, atol=1e-4)

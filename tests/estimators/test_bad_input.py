@@ -84,18 +84,18 @@ INF = IRIS_X.copy()
 INF[4, 2] = np.inf
 ERRORS = {
     "infinity": (INF, IRIS_Y, "infinity"),
-    "one class": (IRIS_X[:50], ["only"] * 50, r"at least 2 classes; y has one class, 'only'"),
+    "one class": (IRIS_X[:50], ["only"] * 50, "only"),
     "continuous target": (IRIS_X, IRIS_X[:, 0] + 0.05, "continuous"),
-    "all constant": (np.ones((20, 3)), np.arange(20) % 2, "all 3 features are constant"),
-    "lengths": (IRIS_X, IRIS_Y[:10], "inconsistent numbers of samples"),
+    "all constant": (np.ones((20, 3)), np.arange(20) % 2, "constant"),
+    "lengths": (IRIS_X, IRIS_Y[:10], "inconsistent"),
     "no rows": (IRIS_X[:0], IRIS_Y[:0], "0 sample"),
-    "text": (np.array([["a"], ["b"]] * 10), np.arange(20) % 2, "could not convert string"),
+    "text": (np.array([["a"], ["b"]] * 10), np.arange(20) % 2, "string"),
 }
 
 
 @every
 @pytest.mark.parametrize("case", ERRORS)
-def test_errors_name_the_trouble_and_leave_nothing_behind(classifier: Any, case: str) -> None:
+def test_an_error_names_the_problem_and_sets_no_attribute(classifier: Any, case: str) -> None:
     X, y, match = ERRORS[case]
     fresh = clone(classifier)
     with pytest.raises(ValueError, match=match):
@@ -104,7 +104,7 @@ def test_errors_name_the_trouble_and_leave_nothing_behind(classifier: Any, case:
 
 
 @every
-def test_a_failing_refit_leaves_the_old_fit(classifier: Any) -> None:
+def test_a_failed_refit_keeps_the_earlier_fit(classifier: Any) -> None:
     fitted = fit_quietly(classifier, IRIS_X, IRIS_Y)
     before = fitted.predict_proba(IRIS_X)
     with pytest.raises(ValueError, match="infinity"):
@@ -113,17 +113,17 @@ def test_a_failing_refit_leaves_the_old_fit(classifier: Any) -> None:
 
 
 @pytest.mark.parametrize("classifier", FULL, ids=repr)
-def test_a_full_search_refuses_a_class_with_one_sample_by_name(classifier: Any) -> None:
+def test_a_grid_search_names_a_class_with_one_sample(classifier: Any) -> None:
     y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
-    with pytest.raises(ValueError, match="only one sample has class 'rare'; drop those rows or merge"):
+    with pytest.raises(ValueError, match="'rare'"):
         clone(classifier).fit(IRIS_X, y)
 
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 @pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
-def test_a_search_that_halves_trains_on_a_class_with_one_sample_and_says_so(classifier: Any) -> None:
+def test_a_halving_search_trains_on_a_class_with_one_sample_with_a_warning(classifier: Any) -> None:
     y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
-    with pytest.warns(UserWarning, match="class 'rare' has a single row: it is trained on, but never held out"):
+    with pytest.warns(UserWarning, match="'rare' has a single row"):
         model = clone(classifier).fit(IRIS_X, y)
     assert model.classes_.tolist() == ["a", "b", "c", "rare"]
     proba = model.predict_proba(IRIS_X)
@@ -132,16 +132,16 @@ def test_a_search_that_halves_trains_on_a_class_with_one_sample_and_says_so(clas
     assert model.score(IRIS_X, y) > 0.8
 
 
-def test_the_generative_classifier_lends_a_lone_sample_the_common_covariance() -> None:
+def test_a_class_of_one_sample_has_the_common_covariance() -> None:
     y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
-    with pytest.warns(DensityWarning, match=r"class 'rare' has 1 sample.* using the covariance within all classes"):
+    with pytest.warns(DensityWarning, match="'rare' has 1 sample"):
         model = GenerativeClassifier().fit(IRIS_X, y)
     assert np.isfinite(model.predict_proba(IRIS_X)).all()
 
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 @pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
-def test_a_small_class_does_not_cut_a_search_that_halves_to_few_folds(classifier: Any) -> None:
+def test_a_small_class_does_not_reduce_the_folds_of_a_halving_search(classifier: Any) -> None:
     rows = np.r_[0:40, 50:90, 100:103]
     model = clone(classifier).fit(IRIS_X[rows], IRIS_Y[rows])  # in peace: a warning would be an error
     assert "split5_test_score" in model.cv_results_
@@ -149,7 +149,7 @@ def test_a_small_class_does_not_cut_a_search_that_halves_to_few_folds(classifier
 
 
 @pytest.mark.parametrize("classifier", FULL, ids=repr)
-def test_too_many_folds_fall_back_and_say_to_what(classifier: Any) -> None:
+def test_too_many_folds_are_reduced_with_a_warning(classifier: Any) -> None:
     rows = np.r_[0:40, 50:90, 100:103]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -191,7 +191,7 @@ def test_features_of_scale_1e_minus_12_and_1e12(classifier: Any) -> None:
 
 
 @every
-def test_wild_scales_without_standardising_give_numbers(classifier: Any) -> None:
+def test_extreme_scales_without_standardization_give_finite_values(classifier: Any) -> None:
     name = "training__standardize" if hasattr(classifier, "training") else "standardize"
     wild = clone(classifier).set_params(**{name: False})
     X = IRIS_X * [1e-12, 1e12, 1.0, 1.0]
@@ -221,14 +221,14 @@ DIVERGING = [
 @pytest.mark.parametrize("classifier", DIVERGING, ids=repr)
 def test_diverged_training_is_an_error(classifier: Any) -> None:
     fresh = clone(classifier)
-    with pytest.raises(ValueError, match=r"training diverged at learning rate 100; .*standardize=True"):
+    with pytest.raises(ValueError, match="diverged"):
         fresh.fit(IRIS_X * 1e30, IRIS_Y)
     assert state(fresh) == []
 
 
 @pytest.mark.parametrize("select", ["log-loss", "accuracy"])
 @pytest.mark.parametrize("search", ["halving", "grid"])
-def test_a_candidate_that_diverges_is_left_behind(search: str, select: str) -> None:
+def test_a_diverging_candidate_is_dropped(search: str, select: str) -> None:
     model = MixupClassifier((8,), mixer=None).set_params(
         search=search, search__scoring=select, training__learning_rate=(1e3, 0.01), **WILD
     )
@@ -244,43 +244,40 @@ def test_a_candidate_that_diverges_is_left_behind(search: str, select: str) -> N
 
 
 PARAMETERS = [
-    (GenLabelClassifier(mixer=Mixup(0)), "alpha=0 must be"),
+    (GenLabelClassifier(mixer=Mixup(0)), "alpha=0"),
     (GenLabelClassifier(mixer=Mixup(-1.0)), "alpha=-1.0"),
-    (GenLabelClassifier(gamma=1.5), r"gamma=1.5 must be a number in \[0, 1\]"),
+    (GenLabelClassifier(gamma=1.5), "gamma=1.5"),
     (GenLabelClassifier(gamma=-0.5), "gamma=-0.5"),
-    (GenLabelClassifier(gamma="best"), "gamma='best' is not known; choose one of 'auto'"),
+    (GenLabelClassifier(gamma="best"), "gamma='best'"),
     (GenLabelClassifier(gamma=[]), r"gamma=\[\]"),
-    (
-        GenLabelClassifier(density="gauss"),
-        "density='gauss'",
-    ),
-    (GenLabelClassifier(network="mpl"), "network='mpl' is not known; choose one of 'auto', 'mlp', 'logistic'"),
+    (GenLabelClassifier(density="gauss"), "density='gauss'"),
+    (GenLabelClassifier(network="mpl"), "network='mpl'"),
     (GenLabelClassifier(network=128), "network=128"),
     (GenLabelClassifier(network=(64, 0)), "network=0"),
-    (GenLabelClassifier(space="hidden"), "space='hidden' is not known; choose one of 'input', 'latent'"),
-    (GenLabelClassifier(search="quick"), "search='quick' is not known; choose one of 'halving', 'grid'"),
+    (GenLabelClassifier(space="hidden"), "space='hidden'"),
+    (GenLabelClassifier(search="quick"), "search='quick'"),
     (GenLabelClassifier().set_params(search__ensemble="fold"), "ensemble='fold'"),
     (GenLabelClassifier().set_params(search__ensemble=0), "ensemble=0"),
     (GenLabelClassifier().set_params(training__epochs="few"), "epochs='few'"),
-    (GenLabelClassifier("logistic", space="latent"), "space='latent' needs hidden layers.*use network='mlp'"),
-    (GenLabelClassifier(mixer=Mixup(0.3, "row")), "lam_per='row' is not known"),
+    (GenLabelClassifier("logistic", space="latent"), "space='latent'"),
+    (GenLabelClassifier(mixer=Mixup(0.3, "row")), "lam_per='row'"),
     (GenLabelClassifier().set_params(training__learning_rate=0.0), "learning_rate=0.0"),
-    (GenLabelClassifier().set_params(training__learning_rate="cv"), "learning_rate='cv' is not known"),
+    (GenLabelClassifier().set_params(training__learning_rate="cv"), "learning_rate='cv'"),
     (GenLabelClassifier().set_params(training__epochs=0), "epochs=0"),
     (GenLabelClassifier().set_params(training__batch_size=2.5), "batch_size=2.5"),
     (GenLabelClassifier().set_params(training__weight_decay=-1), "weight_decay=-1"),
-    (GenLabelClassifier().set_params(training__optimizer="rmsprop"), "optimizer='rmsprop' is not known"),
-    (GenLabelClassifier().set_params(training__device="tpu3"), "device='tpu3' is not known"),
-    (GenLabelClassifier(priors="equal").set_params(training__learning_rate=0.1), "priors='equal' is not known"),
+    (GenLabelClassifier().set_params(training__optimizer="rmsprop"), "optimizer='rmsprop'"),
+    (GenLabelClassifier().set_params(training__device="tpu3"), "device='tpu3'"),
+    (GenLabelClassifier(priors="equal").set_params(training__learning_rate=0.1), "priors='equal'"),
     (GenLabelClassifier(class_weight="balance"), "class_weight"),
-    (MixupClassifier(mixer="mixpu"), "mixer='mixpu' is not known; choose one of 'mixup', 'manifold'"),
-    (MixupClassifier("logistic", mixer="manifold"), "mixer='manifold' needs hidden layers"),
-    (MixupClassifier((8,), mixer=ManifoldMixup(depths=(0, 2))), "mixes at depth 2, but network="),
-    (MixupClassifier(labeler="liner"), "labeler='liner' is not known; choose one of 'linear', 'logistic'"),
-    (MixupClassifier(mixer=None, exclude_intrusion=True), "exclude_intrusion=True has no effect"),
-    (MixupClassifier(mixer=None, labeler="logistic"), "labeler='logistic' has no effect"),
-    (MixupClassifier(mixer=None, labeler=GenLabel(GaussianDensity())), "labeler=GenLabel.* has no effect"),
-    (MixupClassifier(mixer=[]), "mixer is an empty sequence"),
+    (MixupClassifier(mixer="mixpu"), "mixer='mixpu'"),
+    (MixupClassifier("logistic", mixer="manifold"), "mixer='manifold'"),
+    (MixupClassifier((8,), mixer=ManifoldMixup(depths=(0, 2))), "depth 2"),
+    (MixupClassifier(labeler="liner"), "labeler='liner'"),
+    (MixupClassifier(mixer=None, exclude_intrusion=True), "exclude_intrusion=True"),
+    (MixupClassifier(mixer=None, labeler="logistic"), "labeler='logistic'"),
+    (MixupClassifier(mixer=None, labeler=GenLabel(GaussianDensity())), "labeler=GenLabel"),
+    (MixupClassifier(mixer=[]), "empty"),
     (GenLabelClassifier(mixer="manifold"), "mixer='manifold'"),
     (GenLabelClassifier(mixer=ManifoldMixup()), "mixes hidden layers"),
     (GenLabelClassifier(search="full"), "search='full'"),
@@ -288,23 +285,20 @@ PARAMETERS = [
     (GenLabelClassifier(training={"epochs": 3}), "training="),
     (AdaMixupClassifier(search="halving"), "search='halving'"),
     (AdaMixupClassifier(search=GridSearch(ensemble="cv")), "ensemble"),
-    (MixupClassifier().set_params(training__standardize="yes"), "standardize='yes' must be True or False"),
-    (MixupClassifier().set_params(training__device="mps"), "device='mps' is not supported"),
-    (
-        MixupClassifier().set_params(search__cv=[(np.arange(10, 150), np.array([0, 999]))]),
-        "cv names row 999, but X has rows 0 to 149",
-    ),
+    (MixupClassifier().set_params(training__standardize="yes"), "standardize='yes'"),
+    (MixupClassifier().set_params(training__device="mps"), "device='mps'"),
+    (MixupClassifier().set_params(search__cv=[(np.arange(10, 150), np.array([0, 999]))]), "999"),
     (MixupClassifier().set_params(search__cv=[(np.arange(150), np.array([], dtype=int))]), "holds out no row"),
-    (MixupClassifier().set_params(search__cv=GroupKFold(3)), "could not split the rows: .*groups"),
+    (MixupClassifier().set_params(search__cv=GroupKFold(3)), "groups"),
     (MixupClassifier("mlp", mixer="manifold", exclude_intrusion=True), "mixes hidden layers"),
     (MixupClassifier("mlp", mixer="manifold", labeler=GenLabel(GaussianDensity())), "mixes hidden layers"),
     (MixupClassifier(mixer=Mixup(0.0)), "alpha=0.0"),
     (MixupClassifier(mixer=Mixup(alpha=-2)), "alpha=-2"),
-    (AdaMixupClassifier(policy_hidden=0), "policy_hidden=0 must be a whole number of at least 1"),
-    (AdaMixupClassifier(intrusion_weight=-1), "intrusion_weight=-1 must be a number in"),
+    (AdaMixupClassifier(policy_hidden=0), "policy_hidden=0"),
+    (AdaMixupClassifier(intrusion_weight=-1), "intrusion_weight=-1"),
     (GenerativeClassifier("auto"), "density='auto'"),
-    (GenerativeClassifier("gmm"), "density='gmm' is not known"),
-    (GenerativeClassifier(priors=[1.0]), "must be 3 non-negative numbers"),
+    (GenerativeClassifier("gmm"), "density='gmm'"),
+    (GenerativeClassifier(priors=[1.0]), "3 non-negative"),
 ]
 
 
@@ -316,17 +310,17 @@ def test_bad_parameters_are_named(classifier: Any, match: str) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_gpu_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match="device='cuda', but PyTorch finds no GPU"):
+def test_a_missing_gpu_is_an_error() -> None:
+    with pytest.raises(ValueError, match="device='cuda'"):
         MixupClassifier().set_params(training__device="cuda").fit(IRIS_X, IRIS_Y)
 
 
 @pytest.mark.parametrize(
     "weight, match",
     [
-        (np.ones(10), r"sample_weight has shape \(10,\); expected \(150,\)"),
+        (np.ones(10), r"\(10,\)"),
         (-np.ones(150), "non-negative"),
-        (np.zeros(150), "not all zero"),
+        (np.zeros(150), "zero"),
         (np.full(150, np.nan), "finite"),
     ],
 )
@@ -337,7 +331,7 @@ def test_bad_sample_weights_are_named(classifier: Any, weight: Any, match: str) 
 
 
 @pytest.mark.parametrize("density", [GaussianDensity(), KernelDensity()], ids=repr)
-def test_a_warning_that_recurs_in_every_fold_is_heard_once_for_each_class(density: Any) -> None:
+def test_a_warning_of_every_fold_is_given_once_a_class(density: Any) -> None:
     X, y = make_blobs(45, 30, centers=3, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -351,7 +345,7 @@ def test_a_warning_that_recurs_in_every_fold_is_heard_once_for_each_class(densit
     assert all(w.filename == __file__ for w in caught)
 
 
-def test_one_class_of_a_density_is_warned_of_once() -> None:
+def test_a_warning_about_a_class_is_given_once() -> None:
     with pytest.warns(DensityWarning) as caught:
         KernelDensity().fit(np.ones((5, 2)), [0, 0, 1, 1, 1])
     assert len(caught) == 2
@@ -382,7 +376,7 @@ def test_warnings_survive_fits_in_threads_and_fits_that_fail() -> None:
         wild.set_params(random_state=0).fit(IRIS_X[rows] * 1e30, IRIS_Y[rows])
 
 
-def test_a_failing_fit_of_a_density_leaves_nothing_or_the_old_fit() -> None:
+def test_a_failed_fit_of_a_density_restores_its_attributes() -> None:
     density = GaussianDensity(reg=-1.0)
     with pytest.raises(ValueError, match="reg=-1"):
         density.fit(IRIS_X, IRIS_Y)

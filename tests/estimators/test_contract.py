@@ -201,7 +201,7 @@ def test_class_weight_moves_the_decision_and_balanced_undoes_imbalance(classifie
 
 
 @quick
-def test_sample_weight_moves_the_decision_and_zero_is_absence(classifier: Any) -> None:
+def test_sample_weight_moves_the_decision_and_weight_zero_is_absence(classifier: Any) -> None:
     X, y = make_blobs(100, centers=[[0, 0], [1.5, 0]], random_state=0)
     weight = np.where(y == 1, 20.0, 1.0)
     if not isinstance(classifier, GenerativeClassifier) or classifier.priors == "empirical":

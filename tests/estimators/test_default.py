@@ -33,11 +33,11 @@ def model(data: tuple[Any, Any]) -> GenLabelClassifier:
 
 def rows_of(results: dict[str, Any], *unnamed: str, **named: Any) -> dict[Any, int]:
     """The rows of a table by their parameters, without some of them, and where some have a value."""
-    found = {}
+    indices = {}
     for i, params in enumerate(results["params"]):
         if all(params.get(name) == value for name, value in named.items()):
-            found[tuple((k, v) for k, v in params.items() if k not in unnamed)] = i
-    return found
+            indices[tuple((k, v) for k, v in params.items() if k not in unnamed)] = i
+    return indices
 
 
 def settable(model: Any) -> dict[str, Any]:
@@ -81,20 +81,20 @@ def test_the_choice_is_the_rule_on_the_pooled_losses(model: GenLabelClassifier) 
     assert model.best_score_ == results["mean_test_pooled_score"][model.best_index_]
 
 
-def test_vanilla_chooses_by_one_standard_error(data: tuple[Any, Any]) -> None:
+def test_plain_training_chooses_by_one_standard_error(data: tuple[Any, Any]) -> None:
     """The rule with the losses of folds of one row each, where the table itself holds every row's loss."""
     X, y = data
     rows = np.arange(len(y))
     folds = [(np.delete(rows, part), part) for part in rows.reshape(-1, 1)[::10]]
-    found = (
+    plain = (
         MixupClassifier(mixer=None, random_state=0)
         .set_params(search="grid", search__ensemble="cv", search__cv=folds, training__epochs=5)
         .fit(X, y)
     )
-    losses = np.stack([found.cv_results_[f"split{f}_test_log_loss"] for f in range(len(folds))], axis=1)
-    strength = [p["weight_decay"] for p in found.cv_results_["params"]]
-    steps = [p["learning_rate"] for p in found.cv_results_["params"]]
-    assert found.best_index_ == one_standard_error(losses, strength, steps=steps)
+    losses = np.stack([plain.cv_results_[f"split{f}_test_log_loss"] for f in range(len(folds))], axis=1)
+    strength = [p["weight_decay"] for p in plain.cv_results_["params"]]
+    steps = [p["learning_rate"] for p in plain.cv_results_["params"]]
+    assert plain.best_index_ == one_standard_error(losses, strength, steps=steps)
 
 
 def test_a_stack_is_fitted_once_for_each_fold_and_once_for_all_rows(
@@ -112,7 +112,7 @@ def test_a_stack_is_fitted_once_for_each_fold_and_once_for_all_rows(
     assert sorted(sizes) == [100, 100, 100, 150]
 
 
-def test_what_is_predicted_is_the_pool(model: GenLabelClassifier, data: tuple[Any, Any]) -> None:
+def test_predictions_are_the_pool(model: GenLabelClassifier, data: tuple[Any, Any]) -> None:
     X, y = data
     Z = model.scaler_(X)
     network = log_softmax(model.network_(torch.from_numpy(Z)).detach().numpy(), axis=1)
@@ -126,7 +126,7 @@ def test_what_is_predicted_is_the_pool(model: GenLabelClassifier, data: tuple[An
     np.testing.assert_allclose(density.log_prob(Z), model.density_.log_prob(Z), atol=1e-8)
 
 
-def test_the_label_model_reports_itself(model: GenLabelClassifier) -> None:
+def test_the_stacked_density_has_a_report(model: GenLabelClassifier) -> None:
     report = model.density_.report_
     assert {"chosen", "log_loss", "accuracy", "calibration_error"} <= set(report)
     assert 0.3 < report["accuracy"] <= 1.0
@@ -134,7 +134,7 @@ def test_the_label_model_reports_itself(model: GenLabelClassifier) -> None:
     assert not hasattr(fresh, "density_")
 
 
-def test_a_refit_forgets_what_no_longer_holds(data: tuple[Any, Any]) -> None:
+def test_a_second_fit_drops_attributes_of_the_first(data: tuple[Any, Any]) -> None:
     own = GenLabelClassifier(density=StackedDensity(FEW)).set_params(**QUICK).fit(*data)
     assert own.pool_weights_.density is not None
     own.set_params(density="gaussian").fit(*data)
@@ -143,7 +143,7 @@ def test_a_refit_forgets_what_no_longer_holds(data: tuple[Any, Any]) -> None:
     assert not hasattr(own, "density_")
 
 
-def test_the_average_can_be_given_or_left_out(data: tuple[Any, Any]) -> None:
+def test_pooling_weights_can_be_given_or_none(data: tuple[Any, Any]) -> None:
     X, y = data
     few = {"density": StackedDensity(FEW), **QUICK}
     alone = GenLabelClassifier(pool_with_density=None).set_params(**few).fit(X, y)
@@ -163,14 +163,14 @@ def test_the_average_can_be_given_or_left_out(data: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("average", ["best", (0.5,), (-1.0, 1.0), 3, (0.5, "x")])
-def test_a_bad_average_is_refused(average: Any) -> None:
+def test_bad_pooling_weights_are_an_error(average: Any) -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="pool_with_density"):
         GenLabelClassifier(pool_with_density=average).fit(X, y)
 
 
 @pytest.mark.parametrize("more", [{"density": "auto"}, {"gamma": 0.0}])
-def test_an_average_needs_one_density(more: dict[str, Any]) -> None:
+def test_pooling_needs_one_density(more: dict[str, Any]) -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="needs one density"):
         GenLabelClassifier(pool_with_density="cv").set_params(**more).fit(X, y)
@@ -232,7 +232,7 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
     assert [set(p) for p in vanilla.cv_results_["params"]] == [{"learning_rate", "weight_decay"}] * 4
 
 
-def test_everything_may_be_searched(data: tuple[Any, Any]) -> None:
+def test_all_parameters_can_be_searched_together(data: tuple[Any, Any]) -> None:
     grids = {
         "gamma": (0.5, 1.0),
         "mixer": [Mixup(0.3), Mixup(1.0)],
@@ -270,14 +270,14 @@ def test_cross_fitted_labels_train(data: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("density", ["stacked", StackedDensity(), {"a": StackedDensity(), "b": GaussianDensity()}])
-def test_latent_features_have_seen_the_labels_so_no_label_model_is_chosen_there(density: Any) -> None:
+def test_a_stacked_density_is_not_available_in_latent_space(density: Any) -> None:
     X, y = load_wine(return_X_y=True)
     with pytest.raises(ValueError, match="latent space"):
         GenLabelClassifier((8,), density, space="latent").fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
-def test_several_densities_are_not_averaged_and_the_labeler_is_that_of_the_chosen(data: tuple[Any, Any]) -> None:
+def test_several_densities_are_not_pooled_and_the_labeler_is_that_of_the_chosen_one(data: tuple[Any, Any]) -> None:
     densities = {"kernel": KernelDensity(), "own": StackedDensity([GaussianDensity()])}
     fixed = {"training__learning_rate": 0.1, "training__weight_decay": 1e-3, "clean_fraction": 0.0}
     assert GenLabelClassifier((8,), density=densities).set_params(**fixed, **QUICK).fit(*data).predicts_by_network
@@ -297,14 +297,14 @@ def test_what_was_chosen_can_be_set(model: GenLabelClassifier, data: tuple[Any, 
     np.testing.assert_allclose(again.predict_proba(data[0]), model.predict_proba(data[0]), atol=1e-4)
 
 
-def test_a_given_average_is_what_is_judged(data: tuple[Any, Any]) -> None:
+def test_candidates_are_compared_at_given_pooling_weights(data: tuple[Any, Any]) -> None:
     model = GenLabelClassifier(density=StackedDensity(FEW), pool_with_density=(0.0, 1.0)).set_params(**QUICK).fit(*data)
     pooled = model.cv_results_["mean_test_pooled_log_loss"]
     np.testing.assert_allclose(pooled, pooled[0], rtol=1e-6)  # the stacked density alone: all networks are alike
     assert model.best_score_ == model.cv_results_["mean_test_pooled_score"][model.best_index_]
 
 
-def test_class_weights_reach_the_label_model_in_the_average() -> None:
+def test_class_weights_reach_the_pooled_density() -> None:
     X, y = load_iris(return_X_y=True)
     X, y = X[50:], y[50:]
     model = (

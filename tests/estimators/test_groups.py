@@ -31,18 +31,18 @@ knowing = pytest.mark.parametrize("model", KNOWING.values(), ids=KNOWING)
 
 def promised(model: Any) -> float:
     """What held-out rows promise of the log-loss."""
-    found = model.density_
-    return float(found.report_["log_loss"])
+    density = model.density_
+    return float(density.report_["log_loss"])
 
 
 @knowing
-def test_copies_of_a_row_promise_nothing_if_they_are_a_group(model: ProbabilityClassifier) -> None:
+def test_held_out_scores_do_not_profit_from_grouped_copies(model: ProbabilityClassifier) -> None:
     assert promised(model.fit(X, Y)) < 0.2
     assert promised(model.fit(X, Y, groups=GROUP)) > 0.6
     assert promised(model.fit(X, Y, groups=[f"id {number}" for number in GROUP])) > 0.6
 
 
-def test_a_network_is_judged_by_groups_that_it_has_not_seen() -> None:
+def test_networks_are_scored_on_unseen_groups() -> None:
     model = MixupClassifier(mixer=None, network=(64,), random_state=0).set_params(
         training__epochs=60, training__learning_rate=0.1
     )
@@ -51,18 +51,18 @@ def test_a_network_is_judged_by_groups_that_it_has_not_seen() -> None:
 
 
 @knowing
-def test_rows_of_weight_zero_are_gone_with_their_groups(model: ProbabilityClassifier) -> None:
+def test_rows_of_weight_zero_are_dropped_with_their_groups(model: ProbabilityClassifier) -> None:
     weight = (GROUP % 5 > 0).astype(float)
-    kept = weight > 0
+    used = weight > 0
     left = model.fit(X, Y, weight, groups=GROUP).predict_log_proba(X)
-    np.testing.assert_array_equal(left, model.fit(X[kept], Y[kept], groups=GROUP[kept]).predict_log_proba(X))
+    np.testing.assert_array_equal(left, model.fit(X[used], Y[used], groups=GROUP[used]).predict_log_proba(X))
 
 
 @knowing
-def test_a_row_without_a_group_is_one_of_its_own(model: ProbabilityClassifier) -> None:
+def test_a_row_without_a_group_is_a_group_of_its_own(model: ProbabilityClassifier) -> None:
     none = np.full(len(X), np.nan)
-    told = model.fit(X, Y, groups=none).predict_log_proba(X)
-    np.testing.assert_array_equal(told, model.fit(X, Y, groups=np.arange(len(X))).predict_log_proba(X))
+    log_proba = model.fit(X, Y, groups=none).predict_log_proba(X)
+    np.testing.assert_array_equal(log_proba, model.fit(X, Y, groups=np.arange(len(X))).predict_log_proba(X))
 
 
 @knowing
@@ -71,19 +71,19 @@ def test_a_group_for_each_row(model: ProbabilityClassifier) -> None:
         model.fit(X, Y, groups=np.arange(7))
 
 
-def test_a_comparison_tells_its_methods_of_the_groups() -> None:
+def test_a_comparison_passes_the_groups_to_its_methods() -> None:
     table = Table("twice", pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y), groups=pd.Series(GROUP))
-    found = as_results(run_comparison(table, {"stacked density": KNOWING["stacked density"]}, 2, 0.3, 0).frame)[
+    losses = as_results(run_comparison(table, {"stacked density": KNOWING["stacked density"]}, 2, 0.3, 0).frame)[
         "log_loss"
     ]
     expected = []
     for train, test in make_splits(table, 2, 0.3, 0):
-        points, asked = (np.asarray(scaled) for scaled in _scaled(X[train], X[test]))
+        points, queries = (np.asarray(scaled) for scaled in _scaled(X[train], X[test]))
         model = KNOWING["stacked density"].fit(points, Y[train], groups=GROUP[train])
-        expected.append(log_loss(Y[test], model.predict_proba(asked)))
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+        expected.append(log_loss(Y[test], model.predict_proba(queries)))
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
 
 
-def _scaled(points: Any, asked: Any) -> Any:
+def _scaled(points: Any, queries: Any) -> Any:
     scaler = StandardScaler().fit(points)
-    return scaler.transform(points), scaler.transform(asked)
+    return scaler.transform(points), scaler.transform(queries)

@@ -68,7 +68,7 @@ def by_hand(network: MLP, points: NDArray[Any]) -> NDArray[Any]:
 
 
 @given(st.integers(1, 300), st.booleans())
-def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int, many: bool) -> None:
+def test_rungs_increase_to_the_last_epoch_with_fewer_survivors(epochs: int, many: bool) -> None:
     rungs = HalvingSearch().schedule(epochs, many)
     stops, counts = [end for end, _ in rungs], [survivors for _, survivors in rungs[:-1]]
     assert stops == sorted(set(stops))
@@ -86,7 +86,7 @@ def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int,
     "more", [{}, {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}, {"search__scoring": "accuracy"}], ids=repr
 )
 @pytest.mark.parametrize("name", ["mixup", "genlabel"])
-def test_the_networks_of_the_folds_say_of_their_held_out_rows_what_the_table_says(name: str, more: Any) -> None:
+def test_networks_of_the_folds_have_the_scores_of_the_table(name: str, more: Any) -> None:
     """The members that predict are those that were judged: the row of the choice, fold by fold."""
     made = {
         "mixup": MixupClassifier().set_params(**SHORT),
@@ -100,8 +100,8 @@ def test_the_networks_of_the_folds_say_of_their_held_out_rows_what_the_table_say
     for fold, (network, rows) in enumerate(zip(model.network_.networks, held_out(model), strict=True)):
         proba = by_hand(network, Z[rows])
         weight = None if model.class_weight is None else [model.class_weight[c] for c in Y[rows]]
-        told = log_loss(Y[rows], proba, labels=[0, 1, 2], sample_weight=weight)
-        assert results[f"split{fold}_test_log_loss"][best] == pytest.approx(told, rel=1e-5)
+        expected_loss = log_loss(Y[rows], proba, labels=[0, 1, 2], sample_weight=weight)
+        assert results[f"split{fold}_test_log_loss"][best] == pytest.approx(expected_loss, rel=1e-5)
         hits = np.average(proba.argmax(1) == Y[rows], weights=weight)
         assert results[f"split{fold}_test_score"][best] == pytest.approx(hits)
 
@@ -138,11 +138,11 @@ class Redone:
 
     def of_held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
         parts = zip(self.networks, self.scalers, self.valid, strict=True)
-        said = [by_hand(network, scaler.transform(X[rows])) for network, scaler, rows in parts]
-        return np.concatenate(said), Y[np.concatenate(self.valid)]
+        probabilities = [by_hand(network, scaler.transform(X[rows])) for network, scaler, rows in parts]
+        return np.concatenate(probabilities), Y[np.concatenate(self.valid)]
 
 
-def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_of_a_large_table_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.model_selection.options.MAX_BATCHES", 2)
     model = (
         MixupClassifier((6,), mixer=None, calibrate=False)
@@ -152,37 +152,37 @@ def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPat
     redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, epochs_per_pass=5)
     np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)
     assert {entry["epochs"] for entry in model.cv_results_["params"]} == {2, 6, 16, 50}
-    told = clone(model).set_params(training__epochs=3).fit(X, Y)  # a number that is given is one of passes
-    passes = Redone(told, None, None, 1.0, [1.0], epochs=3, batch_size=16)
-    np.testing.assert_allclose(told.predict_proba(X), passes.proba(X), atol=1e-5)
+    model_of_passes = clone(model).set_params(training__epochs=3).fit(X, Y)  # a number that is given is one of passes
+    passes = Redone(model_of_passes, None, None, 1.0, [1.0], epochs=3, batch_size=16)
+    np.testing.assert_allclose(model_of_passes.predict_proba(X), passes.proba(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("average", [None, PoolWeights(0.3, 0.9), "cv"])
-def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any) -> None:
+def test_candidates_are_scored_one_after_the_other_as_side_by_side(average: Any) -> None:
     rng = np.random.default_rng(0)
     y, fold = rng.integers(0, 3, 90), np.arange(90) % 3
-    said = [np.log(softmax(rng.normal(size=(90, 3)) + s * np.eye(3)[y])) for s in (0.5, 2.0, 1.0, 0.0)]
+    log_proba = [np.log(softmax(rng.normal(size=(90, 3)) + s * np.eye(3)[y])) for s in (0.5, 2.0, 1.0, 0.0)]
     partner, prior = np.log(softmax(rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[y])), np.log(np.bincount(y) / 90)
-    scores, row_losses = score_candidates(said, y, None, fold, prior, partner, average, fit_weights=True)
+    scores, row_losses = score_candidates(log_proba, y, None, fold, prior, partner, average, fit_weights=True)
 
     def losses(values: list[NDArray[Any]]) -> NDArray[Any]:
         return np.stack([-one[np.arange(90), y] for one in values])
 
     if average is None:
-        expected = losses(said)
+        expected = losses(log_proba)
     else:
-        halves = losses([pool(one, partner, prior, EQUAL_WEIGHTS) for one in said]).mean(1)
-        best = said[int(halves.argmin())]
+        halves = losses([pool(one, partner, prior, EQUAL_WEIGHTS) for one in log_proba]).mean(1)
+        best = log_proba[int(halves.argmin())]
         weights = fit_pool_weights(best, partner, y, prior) if average == "cv" else average
-        expected = losses([pool(one, partner, prior, weights) for one in said])
+        expected = losses([pool(one, partner, prior, weights) for one in log_proba])
     np.testing.assert_allclose(row_losses, expected)
-    for table, compared in zip(scores, (losses(said), expected), strict=True):
+    for table, compared in zip(scores, (losses(log_proba), expected), strict=True):
         assert rank_candidates(table, "log-loss").tolist() == (compared.mean(1).argsort().argsort() + 1).tolist()
     by_fold = np.stack([expected[:, fold == f].mean(1) for f in range(3)])
     np.testing.assert_allclose(scores[1, 1], by_fold)
 
 
-def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares() -> None:
+def test_plain_training_predicts_the_mean_of_its_folds_shrunk_to_the_class_priors() -> None:
     model = MixupClassifier((6,), mixer=None).set_params(**ONE).fit(X, Y)
     redone, shares = Redone(model, None, None, 1.0, [1.0]), np.bincount(Y) / len(Y)
     p, y = redone.of_held_out()
@@ -199,14 +199,14 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
         return float(-np.log(doubted(p, a, doubt)[np.arange(len(y)), y]).mean() + added)
 
     lowest = min(objective(a, doubt) for a in np.linspace(0.0, 2.0, 41) for doubt in np.geomspace(1e-5, 0.5, 41))
-    found = model.network_.weight, model.network_.prior_weight
-    assert objective(*found) <= lowest + 1e-5
-    np.testing.assert_allclose(model.predict_proba(X), doubted(redone.proba(X), *found), atol=1e-5)
+    fitted = model.network_.weight, model.network_.prior_weight
+    assert objective(*fitted) <= lowest + 1e-5
+    np.testing.assert_allclose(model.predict_proba(X), doubted(redone.proba(X), *fitted), atol=1e-5)
     plain = clone(model).set_params(calibrate=False).fit(X, Y)
     np.testing.assert_allclose(plain.predict_proba(X), redone.proba(X), atol=1e-5)
 
 
-def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows() -> None:
+def test_genlabel_pools_the_mean_of_its_folds_with_the_density_of_all_rows() -> None:
     density = GaussianDensity("ledoit-wolf")
     model = GenLabelClassifier((6,), density, clean_fraction=0.75, pool_with_density="cv").set_params(**ONE).fit(X, Y)
     redone, shares = Redone(model, Mixup(0.3), density, 0.75, [0.0, 1.0]), np.bincount(Y) / len(Y)
@@ -220,7 +220,7 @@ def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows()
 
 
 @pytest.mark.parametrize("select", ["log-loss", "accuracy"])
-def test_the_choice_is_among_those_that_went_on_and_no_better_one_was_left_behind(select: str) -> None:
+def test_each_rung_continues_with_its_best_candidates(select: str) -> None:
     """At each rung, those that go on are the best of those that are there."""
     model = (
         MixupClassifier((6,), mixer=None)
@@ -272,13 +272,13 @@ def test_ties_go_to_the_smaller_step() -> None:
     ("grid", 2, 2),
     ("halving", 1, 1),
 ])  # fmt: skip
-def test_any_search_goes_with_any_members(search: str, members: Any, networks: int) -> None:
+def test_any_search_has_any_ensemble(search: str, members: Any, networks: int) -> None:
     model = MixupClassifier((6,)).set_params(search=search, search__ensemble=members, **SHORT).fit(X, Y)
     assert isinstance(model.network_, Ensemble)
     assert len(model.network_.networks) == networks
-    said = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
-    assert all(np.abs(one - said[0]).max() > 1e-4 for one in said[1:])  # no two are the same
-    powers = np.mean(said, 0) ** model.network_.weight * np.exp(model.log_prior_) ** (1.0 - model.network_.weight)
+    proba = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
+    assert all(np.abs(one - proba[0]).max() > 1e-4 for one in proba[1:])  # no two are the same
+    powers = np.mean(proba, 0) ** model.network_.weight * np.exp(model.log_prior_) ** (1.0 - model.network_.weight)
     doubt, shares = model.network_.prior_weight, np.exp(model.log_prior_)
     expected = (1.0 - doubt) * powers / powers.sum(1, keepdims=True) + doubt * shares
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-8)
@@ -286,7 +286,7 @@ def test_any_search_goes_with_any_members(search: str, members: Any, networks: i
     assert (None in several) == (search == "grid")
 
 
-def test_a_first_member_is_the_network_of_a_fit_with_one() -> None:
+def test_the_first_network_of_an_ensemble_is_that_of_a_fit_with_one() -> None:
     one, three = (MixupClassifier((6,)).set_params(search__ensemble=members, **SHORT).fit(X, Y) for members in (1, 3))
     Z = one.scaler_(X)
     np.testing.assert_allclose(by_hand(one.network_.networks[0], Z), by_hand(three.network_.networks[0], Z), atol=1e-5)
@@ -300,14 +300,14 @@ def test_a_first_member_is_the_network_of_a_fit_with_one() -> None:
     ],
     ids=repr,
 )
-def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
+def test_an_interrupt_restores_the_estimator(model: Any) -> None:
     fitted = clone(model).fit(X, Y)
     before, proba = dict(vars(fitted)), fitted.predict_proba(X)
-    heard: list[int] = []
+    epochs: list[int] = []
 
     def interrupt(epoch: int, logs: Any) -> None:
-        heard.append(epoch)
-        if len(heard) == 7:
+        epochs.append(epoch)
+        if len(epochs) == 7:
             raise KeyboardInterrupt
 
     with use_callback(LambdaCallback(on_epoch_end=interrupt)), pytest.raises(KeyboardInterrupt):
@@ -315,7 +315,7 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
     assert vars(fitted) == before
     np.testing.assert_array_equal(fitted.predict_proba(X), proba)
     fresh = clone(model)
-    heard.clear()
+    epochs.clear()
     with use_callback(LambdaCallback(on_epoch_end=interrupt)), pytest.raises(KeyboardInterrupt):
         fresh.fit(X, Y)
     assert not [name for name in vars(fresh) if name.endswith("_")]
@@ -340,7 +340,7 @@ def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
 
 @pytest.mark.parametrize("tries", [0, 1, 2])
 @pytest.mark.parametrize("members", [1, 2])
-def test_final_networks_far_from_what_the_folds_promised_are_trained_again(
+def test_final_networks_far_above_the_estimated_loss_are_trained_again(
     tries: int, members: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     healthy = MixupClassifier((6,)).set_params(search__ensemble=members, **SHORT).fit(X, Y)
@@ -363,7 +363,7 @@ def test_final_networks_far_from_what_the_folds_promised_are_trained_again(
         assert score(model, X, Y)["log_loss"] < 1.1 * score(healthy, X, Y)["log_loss"]
 
 
-def test_a_full_search_takes_its_final_network_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_search_trains_its_final_network_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = ruined(monkeypatch, 1)
     GenLabelClassifier.from_paper(density="gaussian", gamma=(0.0, 1.0), **SHORT).fit(X, Y)
     assert len(seen) == 1
@@ -421,7 +421,7 @@ LARGER = ("noise, 120 rows", "noise, 200 rows", "names of rows, and signal")
 @pytest.mark.parametrize(
     "case", [case if case not in LARGER else pytest.param(case, marks=pytest.mark.long) for case in CASES]
 )
-def test_no_accidents(case: str, name: str) -> None:
+def test_no_method_is_much_worse_than_the_class_priors_on_noise(case: str, name: str) -> None:
     """On what cannot be learned, no method is worse than the class shares by more than a tenth."""
     train, y, test, truth = CASES[case]
     made = {"default": GenLabelClassifier(), "mixup": MixupClassifier(), "vanilla": MixupClassifier(mixer=None)}

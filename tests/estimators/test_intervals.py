@@ -51,14 +51,14 @@ models = pytest.mark.parametrize("model", MODELS, ids=repr)
 
 def one_by_one(scores: Any, hits: Any, new: Any, weight: Any, added: tuple[float, float]) -> np.ndarray:
     """An isotonic regression for each new score and label, (2, m); of ranks, lest near scores are taken for equal."""
-    found, ranks = np.empty((2, len(new))), np.unique(np.append(scores, new), return_inverse=True)[1]
+    fits, ranks = np.empty((2, len(new))), np.unique(np.append(scores, new), return_inverse=True)[1]
     scores, new = ranks[: len(scores)], ranks[len(scores) :]
     for place, score in enumerate(new):
         for label in (0, 1):
             x, y, w = np.append(scores, score), np.append(hits, label), np.append(weight, added[label])
             fitted = IsotonicRegression().fit(x, y.astype(float), sample_weight=w)
-            found[label, place] = fitted.predict([score])[0]
-    return found
+            fits[label, place] = fitted.predict([score])[0]
+    return fits
 
 
 def rows(seed: int) -> dict[str, Any]:
@@ -78,13 +78,13 @@ def rows(seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_it_is_an_isotonic_regression_for_each_row_and_label(seed: int) -> None:
+def test_bounds_are_isotonic_regressions_with_each_row_and_label(seed: int) -> None:
     given = rows(seed)
     np.testing.assert_allclose(venn_abers(**given), one_by_one(**given), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_intervals_rise_with_the_score_and_hold_the_fit_of_the_known_rows(seed: int) -> None:
+def test_intervals_increase_with_the_score_and_contain_the_fit_of_the_known_rows(seed: int) -> None:
     given = rows(seed)
     order = np.sort(given["new"])
     lower, upper = venn_abers(**{**given, "new": order})
@@ -99,14 +99,14 @@ def test_intervals_rise_with_the_score_and_hold_the_fit_of_the_known_rows(seed: 
         assert ((lower <= fit + 1e-12) & (fit <= upper + 1e-12)).all()
 
 
-def test_rows_of_no_weight_are_absent_and_without_rows_anything_may_be() -> None:
+def test_rows_of_weight_zero_are_absent_and_no_rows_give_the_widest_interval() -> None:
     given = rows(6)
     more = {name: np.append(given[name], value) for name, value in (("scores", 0.0), ("hits", True), ("weight", 0.0))}
     np.testing.assert_array_equal(venn_abers(**{**given, **more}), venn_abers(**given))
     assert np.array(venn_abers([], [], [0.3, -0.3])).tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
-def test_what_venn_abers_promises_holds_over_many_samples() -> None:
+def test_the_guarantee_of_venn_abers_holds_over_many_samples() -> None:
     """The one of the two probabilities that the label selects is the frequency, on average over samples."""
     rng = np.random.default_rng(0)
     selected, hits = [], []
@@ -123,14 +123,14 @@ def test_what_venn_abers_promises_holds_over_many_samples() -> None:
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_each_class_is_set_against_all_others(k: int) -> None:
+def test_each_class_is_compared_with_all_others(k: int) -> None:
     rng = np.random.default_rng(k)
     known, new = (log_softmax(2 * rng.normal(size=(n, k)), axis=1) for n in (40, 9))
     y = rng.integers(0, k, 40)
     lower, upper = Calibration.of(known, y)(new)
     for c in range(k):
-        scores, asked = known[:, c].astype(np.float32), new[:, c].astype(np.float32)
-        alone = one_by_one(scores, y == c, asked, np.ones(40), (1.0, 1.0))
+        scores, queries = known[:, c].astype(np.float32), new[:, c].astype(np.float32)
+        alone = one_by_one(scores, y == c, queries, np.ones(40), (1.0, 1.0))
         np.testing.assert_allclose([lower[:, c], upper[:, c]], alone, rtol=0, atol=1e-12)
     if k == 2:
         np.testing.assert_allclose(lower[:, 0], 1 - upper[:, 1], rtol=0, atol=1e-15)
@@ -138,20 +138,20 @@ def test_each_class_is_set_against_all_others(k: int) -> None:
 
 def test_a_class_of_weight_two_counts_twice_and_the_scale_of_weights_does_not() -> None:
     rng = np.random.default_rng(1)
-    said, y = log_softmax(rng.normal(size=(30, 3)), axis=1), rng.integers(0, 3, 30)
+    log_proba, y = log_softmax(rng.normal(size=(30, 3)), axis=1), rng.integers(0, 3, 30)
     weight, tilt = rng.uniform(0.5, 1.5, 30), np.array([2.0, 1.0, 0.5])
-    lower, upper = Calibration.of(said, y, weight=weight, class_weight=tilt)(said[:5])
+    lower, upper = Calibration.of(log_proba, y, weight=weight, class_weight=tilt)(log_proba[:5])
     c, mean = 0, weight.mean()
     others = (weight * tilt[y])[y != c].sum() / weight[y != c].sum()
-    scores = said[:, c].astype(np.float32)
+    scores = log_proba[:, c].astype(np.float32)
     alone = one_by_one(scores, y == c, scores[:5], weight * tilt[y], (mean * others, mean * 2.0))
     np.testing.assert_allclose([lower[:, c], upper[:, c]], alone, rtol=0, atol=1e-12)
-    again = Calibration.of(said, y, weight=1000 * weight, class_weight=tilt)(said[:5])
+    again = Calibration.of(log_proba, y, weight=1000 * weight, class_weight=tilt)(log_proba[:5])
     np.testing.assert_allclose(again, (lower, upper), rtol=0, atol=1e-12)
 
 
 @models
-def test_the_held_out_rows_of_a_fit_are_said_as_they_are_predicted(model: Any) -> None:
+def test_held_out_rows_have_the_log_probabilities_of_their_fold(model: Any) -> None:
     """Of a fit with given folds: the classes in the order of the folds, and log-probabilities of just these rows."""
     X, y = load_wine(return_X_y=True)
     pairs = list(StratifiedKFold(3, shuffle=True, random_state=1).split(X, y))
@@ -169,18 +169,18 @@ def test_the_held_out_rows_of_a_fit_are_said_as_they_are_predicted(model: Any) -
     elif fitted.predicts_by_network and fitted.get_params()["search__ensemble"] == "cv":
         networks = [log_proba_of(network, fitted.scaler_(X)) for network in fitted.network_.networks]
         for f, (_, valid) in enumerate(pairs):
-            said = pool(networks[f][valid], None, fitted.log_prior_, fitted.pool_weights_)
-            np.testing.assert_allclose(known.log_proba[known.fold == f], said, atol=1e-4)
+            pooled = pool(networks[f][valid], None, fitted.log_prior_, fitted.pool_weights_)
+            np.testing.assert_allclose(known.log_proba[known.fold == f], pooled, atol=1e-4)
 
 
 @models
-def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: Any, tmp_path: Path) -> None:
+def test_intervals_follow_the_probabilities_and_are_saved_with_the_model(model: Any, tmp_path: Path) -> None:
     X, y = load_iris(return_X_y=True)
     fitted = clone(model).fit(X[::2], y[::2])
     lower, upper = fitted.predict_proba_interval(X[1::2])
     assert lower.shape == upper.shape == (75, 3)
     assert ((lower >= 0) & (lower <= upper) & (upper <= 1)).all()
-    said = fitted.predict_log_proba(X[1::2])
+    test_log_proba = fitted.predict_log_proba(X[1::2])
     known = fitted.venn_abers_
     assert known.crossed == (model.get_params().get("search__ensemble") == "cv")
     if known.crossed:  # by hand: each network with the rows that it has not seen, pooled as it is predicted
@@ -192,8 +192,8 @@ def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: A
         parts = [Calibration.of(known.log_proba[r], known.y[r])(one) for r, one in zip(rows, pooled, strict=True)]
         np.testing.assert_allclose((lower, upper), np.mean(parts, axis=0), rtol=0, atol=1e-12)
     else:
-        np.testing.assert_array_equal(known(said), (lower, upper))
-        order = said[:, 0].astype(np.float32).argsort(kind="stable")
+        np.testing.assert_array_equal(known(test_log_proba), (lower, upper))
+        order = test_log_proba[:, 0].astype(np.float32).argsort(kind="stable")
         assert (np.diff(lower[order, 0]) >= -1e-12).all()
     for again in (pickle.loads(pickle.dumps(fitted)), load_model(save_model(fitted, tmp_path / "model"))):
         np.testing.assert_array_equal(again.predict_proba_interval(X[1::2]), (lower, upper))
@@ -208,7 +208,7 @@ def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: A
     ],
     ids=repr,
 )
-def test_who_held_no_rows_out_needs_some(model: Any) -> None:
+def test_a_classifier_without_held_out_rows_needs_fit_interval(model: Any) -> None:
     X, y = load_breast_cancer(return_X_y=True)
     fitted = clone(model).fit(X[:300], y[:300])
     with pytest.raises(NotFittedError, match=r"call fit_interval"):
@@ -222,7 +222,7 @@ def test_who_held_no_rows_out_needs_some(model: Any) -> None:
     assert not hasattr(fitted.fit(X[:300], y[:300]), "venn_abers_")
 
 
-def test_adamixup_has_what_its_search_held_out() -> None:
+def test_adamixup_has_the_held_out_rows_of_its_search() -> None:
     X, y = load_iris(return_X_y=True)
     fitted = (
         AdaMixupClassifier(random_state=0)
@@ -234,17 +234,19 @@ def test_adamixup_has_what_its_search_held_out() -> None:
 
 def test_intervals_are_the_mean_of_those_of_the_folds() -> None:
     rng = np.random.default_rng(2)
-    said, y, fold = log_softmax(rng.normal(size=(40, 3)), axis=1), rng.integers(0, 3, 40), np.arange(40) % 3
+    log_proba, y, fold = log_softmax(rng.normal(size=(40, 3)), axis=1), rng.integers(0, 3, 40), np.arange(40) % 3
     weight, new = rng.uniform(0.5, 2.0, 40), log_softmax(rng.normal(size=(6, 3)), axis=1)
-    parts = [Calibration.of(said[fold == f], y[fold == f], weight=weight[fold == f])(new) for f in range(3)]
-    np.testing.assert_allclose(Calibration.of(said, y, fold, weight)(new), np.mean(parts, axis=0), rtol=0, atol=1e-12)
+    parts = [Calibration.of(log_proba[fold == f], y[fold == f], weight=weight[fold == f])(new) for f in range(3)]
+    np.testing.assert_allclose(
+        Calibration.of(log_proba, y, fold, weight)(new), np.mean(parts, axis=0), rtol=0, atol=1e-12
+    )
 
 
-def test_rows_of_which_nothing_is_said_are_left_out_and_without_any_all_is_open() -> None:
-    said, y = np.log([[0.2, 0.8], [np.nan, 0.5], [0.6, 0.4]]), np.array([0, 1, 1])
-    known = Calibration.of(said, y)
+def test_rows_with_undefined_predictions_are_left_out() -> None:
+    log_proba, y = np.log([[0.2, 0.8], [np.nan, 0.5], [0.6, 0.4]]), np.array([0, 1, 1])
+    known = Calibration.of(log_proba, y)
     assert known.y.tolist() == [0, 1]
-    lower, upper = Calibration.of(said[:0], y[:0])(said[:1])
+    lower, upper = Calibration.of(log_proba[:0], y[:0])(log_proba[:1])
     assert (lower.tolist(), upper.tolist()) == ([[0.0, 0.0]], [[1.0, 1.0]])
 
 
@@ -277,7 +279,7 @@ def test_sample_weights_and_class_weights_are_those_of_the_fit() -> None:
         ([0] * 10, [-1.0] * 10, "sample_weight must be finite"),
     ],
 )
-def test_rows_that_make_no_intervals_are_refused(y: Any, sample_weight: Any, message: str) -> None:
+def test_bad_rows_of_intervals_are_an_error(y: Any, sample_weight: Any, message: str) -> None:
     X, labels = load_iris(return_X_y=True)
     fitted = GenerativeClassifier().fit(X, labels)
     with pytest.raises(ValueError, match=message):

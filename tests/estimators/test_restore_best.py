@@ -32,7 +32,7 @@ def first_best(scores: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_last_look_of_all_rows_is_what_a_fit_comes_to(name: str) -> None:
+def test_the_last_epoch_of_the_curves_is_a_fit(name: str) -> None:
     model = MODELS[name]
     paths = learning_curves(model, *TRAIN, TEST)
     chosen = first_best(paths.valid[-1].mean(0))
@@ -47,21 +47,21 @@ def test_the_last_look_of_all_rows_is_what_a_fit_comes_to(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "AdaMixup"])
-def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
+def test_the_network_of_the_best_epoch_is_on_the_curves(name: str) -> None:
     model = MODELS[name]
     paths = learning_curves(model, *TRAIN, TEST)
     best = np.lexsort((-paths.valid[..., 1], -paths.valid[..., 0].round(12)), axis=0)[0]  # folds, candidates
     at_best = np.take_along_axis(paths.valid, best[None, ..., None], 0)[0]
     chosen = first_best(at_best.mean(0))
-    kept = clone(model).set_params(search__restore_best=True).fit(*TRAIN)
+    best_model = clone(model).set_params(search__restore_best=True).fit(*TRAIN)
     attack = None if isinstance(model.search.scoring, str) else model.search.scoring
-    measured = kept.score(*TEST) if attack is None else robust_accuracy(kept, *TEST, attack).accuracy
+    measured = best_model.score(*TEST) if attack is None else robust_accuracy(best_model, *TEST, attack).accuracy
     assert measured == pytest.approx(paths.test_of_fold[best[0, chosen], chosen, 0])
-    assert kept.n_iter_ == paths.epochs[best[0, chosen]]
-    assert kept.best_score_ == pytest.approx(at_best[:, chosen, 0].mean())
+    assert best_model.n_iter_ == paths.epochs[best[0, chosen]]
+    assert best_model.best_score_ == pytest.approx(at_best[:, chosen, 0].mean())
 
 
-def test_members_are_the_networks_of_the_first_folds() -> None:
+def test_an_ensemble_of_best_epochs_is_that_of_the_first_folds() -> None:
     settings = {**SHORT, "training__learning_rate": 0.1, "search__restore_best": True}
     one, three, folds = (MixupClassifier.from_paper(search__ensemble=m, **settings).fit(*TRAIN) for m in (1, 3, "cv"))
     first = three.network_.networks[0]
@@ -76,17 +76,17 @@ def test_members_are_the_networks_of_the_first_folds() -> None:
         (MixupClassifier.from_paper(search__restore_best=True, search__ensemble=4, **SHORT), "ensemble=4"),
     ],
 )
-def test_what_cannot_be_kept_is_told(model: MixupClassifier, words: str) -> None:
+def test_unavailable_best_epochs_are_an_error(model: MixupClassifier, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         model.fit(*TRAIN)
 
 
-def test_paths_of_a_search_that_halves_are_refused() -> None:
+def test_curves_of_a_halving_search_are_an_error() -> None:
     with pytest.raises(ValueError, match="grid"):
         learning_curves(MixupClassifier(), *TRAIN, TEST)
 
 
-def test_what_came_later_leaves_fingerprints_as_they_were() -> None:
+def test_later_parameters_leave_fingerprints_unchanged() -> None:
     plain = MixupClassifier.from_paper()
     assert "keep" not in plain.resolved_config()
     assert fingerprint(model=plain) != fingerprint(model=MixupClassifier.from_paper(search__restore_best=True))

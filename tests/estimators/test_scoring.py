@@ -23,7 +23,7 @@ finite = st.floats(0.0, 5.0)
 
 
 @given(arrays(np.float64, (4, 30), elements=finite), st.permutations([1e-4, 1e-3, 1e-2, 1e-1]))
-def test_the_chosen_is_within_one_standard_error_and_none_stronger_is(
+def test_the_chosen_candidate_is_within_one_standard_error_and_no_stronger_one_is(
     losses: np.ndarray, strength: list[float]
 ) -> None:
     chosen = one_standard_error(losses, strength)
@@ -35,7 +35,7 @@ def test_the_chosen_is_within_one_standard_error_and_none_stronger_is(
     assert all(gap[i] > noise[i] - 1e-9 for i in stronger)
 
 
-def test_equal_strength_leaves_the_lowest_loss() -> None:
+def test_candidates_of_equal_strength_are_compared_by_loss() -> None:
     losses = np.random.default_rng(0).uniform(size=(5, 40))
     assert one_standard_error(losses, [1e-3] * 5) == losses.mean(1).argmin()
 
@@ -83,7 +83,7 @@ def test_the_table_ranks_by_the_rule(rule: str) -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_the_pool_is_the_normalised_product_of_powers_mixed_with_the_shares(seed: int) -> None:
+def test_the_pool_is_the_normalized_product_of_powers_mixed_with_the_priors(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p, q, prior = (softmax(rng.normal(size=shape)) for shape in ((6, 3), (6, 3), (3,)))
     a, b = rng.uniform(0, 1.5, 2)
@@ -98,7 +98,7 @@ def test_the_pool_is_the_normalised_product_of_powers_mixed_with_the_shares(seed
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
-def test_a_pooling_is_where_the_loss_rises_to_all_sides(seed: int, alone: bool, weighted: bool) -> None:
+def test_fitted_pool_weights_are_a_minimum_of_the_penalized_loss(seed: int, alone: bool, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(5, 80))
     y, weight = rng.integers(0, 3, n), rng.uniform(0.1, 2.0, n) if weighted else None
@@ -114,9 +114,9 @@ def test_a_pooling_is_where_the_loss_rises_to_all_sides(seed: int, alone: bool, 
         added = POOL_SHRINKAGE * ((at[:-1] - centre) ** 2).sum() - PRIOR_PSEUDO_COUNT * np.log(at[-1])
         return float(-np.average(logs, weights=weight) + added / n)
 
-    found = fit_pool_weights(p, None if alone else q, y, prior, weight)
-    assert (found.density is None) == alone
-    at = np.array([value for value in found if value is not None])
+    fitted = fit_pool_weights(p, None if alone else q, y, prior, weight)
+    assert (fitted.density is None) == alone
+    at = np.array([value for value in fitted if value is not None])
     low, high = np.array([*np.zeros(len(centre)), 1e-5]), np.array([*np.full(len(centre), 2.0), 0.5])
     assert ((low <= at) & (at <= high)).all()
     assert objective(at) <= objective(np.array([*centre, 0.02]))
@@ -124,7 +124,7 @@ def test_a_pooling_is_where_the_loss_rises_to_all_sides(seed: int, alone: bool, 
         assert objective(at) <= objective(np.clip(at + move, low, high)) + 1e-5
 
 
-def test_a_sure_mistake_that_was_held_out_makes_for_doubt() -> None:
+def test_confident_mistakes_raise_the_share_of_the_priors() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     sure = np.log(np.where(np.eye(2)[y] == 1, 1 - 1e-5, 1e-5))
@@ -132,20 +132,20 @@ def test_a_sure_mistake_that_was_held_out_makes_for_doubt() -> None:
     assert fit_pool_weights(sure, sure, y, prior).prior < 0.01
     wrong = sure.copy()
     wrong[:6] = wrong[:6, ::-1]
-    found = fit_pool_weights(wrong, wrong, y, prior)
-    assert 0.02 < found.prior < 0.15
-    assert -pool(wrong, wrong, prior, found)[np.arange(200), y].max() < 5.0
+    fitted = fit_pool_weights(wrong, wrong, y, prior)
+    assert 0.02 < fitted.prior < 0.15
+    assert -pool(wrong, wrong, prior, fitted)[np.arange(200), y].max() < 5.0
 
 
-def test_of_a_network_that_diverged_nothing_is_weighed() -> None:
+def test_a_diverged_network_has_the_initial_pool_weights() -> None:
     lost, half, y = np.full((4, 2), np.nan), np.log(np.full((4, 2), 0.5)), np.array([0, 1, 0, 1])
     assert fit_pool_weights(lost, None, y, half[0]) == PoolWeights(1.0)
     assert fit_pool_weights(lost, half, y, half[0]) == PoolWeights(0.5, 0.5)
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_few_rows_leave_the_weights_near_where_they_start(alone: bool) -> None:
+def test_few_rows_leave_the_pool_weights_near_the_initial_ones(alone: bool) -> None:
     p = np.log(softmax(np.random.default_rng(0).normal(size=(4, 2))))
-    found = fit_pool_weights(p, None if alone else p, np.array([0, 1, 0, 1]), np.log([0.5, 0.5]))
-    weights = np.array([w for w in found[:2] if w is not None])
+    fitted = fit_pool_weights(p, None if alone else p, np.array([0, 1, 0, 1]), np.log([0.5, 0.5]))
+    weights = np.array([w for w in fitted[:2] if w is not None])
     assert (abs(weights - (1.0 if alone else 0.5)) < 0.3).all()

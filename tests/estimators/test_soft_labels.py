@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_numbers_and_a_pickle_too(classifier: Any) 
     assert (other.predict_proba(X) != first.predict_proba(X)).any()
 
 
-def test_it_minimises_the_cross_entropy_of_the_soft_labels() -> None:
+def test_the_fit_minimizes_the_cross_entropy_of_the_soft_labels() -> None:
     """An oracle that knows of no weighted rows: the soft-target loss, minimised directly."""
     X, y = load_iris(return_X_y=True)
     X = (X - X.mean(0)) / X.std(0)
@@ -91,7 +91,7 @@ def test_it_minimises_the_cross_entropy_of_the_soft_labels() -> None:
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=2e-3)
 
 
-def test_a_small_synthetic_weight_is_as_if_there_were_no_points() -> None:
+def test_a_small_synthetic_weight_leaves_the_given_rows() -> None:
     X, y = make_moons(100, noise=0.2, random_state=0)
     alone = LogisticRegression().fit(X, y).predict_proba(X)
 
@@ -103,7 +103,7 @@ def test_a_small_synthetic_weight_is_as_if_there_were_no_points() -> None:
     assert apart(1e-6) < 1e-4 < 0.01 < apart(1.0)
 
 
-def test_what_the_estimator_cannot_do_it_cannot_either() -> None:
+def test_missing_methods_of_the_estimator_are_missing() -> None:
     assert not hasattr(SoftLabelClassifier(LinearSVC()), "predict_proba")
     assert hasattr(SoftLabelClassifier(LinearSVC()), "decision_function")
     assert not hasattr(SoftLabelClassifier(RandomForestClassifier()), "decision_function")
@@ -137,7 +137,7 @@ def test_bad_parameters_are_named(params: dict[str, Any], match: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
-def test_hard_rows_go_through_a_pipeline_of_imbalanced_learn(sampler: Any, model: Any) -> None:
+def test_weighted_rows_pass_a_pipeline_of_imbalanced_learn(sampler: Any, model: Any) -> None:
     pipeline = pytest.importorskip("imblearn.pipeline", reason="needs imbalanced-learn")
     X, y = load_wine(return_X_y=True)
     steps = pipeline.make_pipeline(StandardScaler(), clone(sampler).set_params(random_state=0), clone(model))

@@ -149,7 +149,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_variant_is_what_a_search_of_its_candidates_comes_to(name: str) -> None:
+def test_a_subset_is_the_fit_of_its_candidates(name: str) -> None:
     search, variants = SEARCHES[name]
     X, y = load_wine(return_X_y=True)
     fitted = search.fit_subsets(X, y, {key: allowed for key, (allowed, _) in variants.items()})
@@ -167,7 +167,7 @@ def test_a_variant_is_what_a_search_of_its_candidates_comes_to(name: str) -> Non
             assert len(fitted[key].cv_results_["params"]) == len(other.cv_results_["params"])
 
 
-def test_each_variant_is_a_classifier_of_its_own() -> None:
+def test_each_subset_is_a_classifier_of_its_own() -> None:
     X, y = load_iris(return_X_y=True, as_frame=True)
     fitted = PAPER.fit_subsets(X, y, {"gm": is_gm, "mixup": is_mixup})
     assert fitted["gm"].network_ is not fitted["mixup"].network_
@@ -175,12 +175,12 @@ def test_each_variant_is_a_classifier_of_its_own() -> None:
     assert fitted["mixup"].predict(X).shape == y.shape
 
 
-def test_a_variant_without_candidates_is_refused() -> None:
+def test_a_subset_without_candidates_is_an_error() -> None:
     with pytest.raises(ValueError, match="subset 'none' contains none of the 44"):
         PAPER.fit_subsets(*load_iris(return_X_y=True), {"none": lambda params: False})
 
 
-def test_an_attack_judges_the_network_alone() -> None:
+def test_an_attack_scores_the_network_alone() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="use pool_with_density=None"):
         GenLabelClassifier().set_params(search__scoring=FGSM(0.2), **SHORT).fit(X, y)

@@ -227,9 +227,9 @@ def test_weights_count_in_proportion_and_zero_weights_are_absent() -> None:
     np.testing.assert_allclose(alike(queries), plain(queries), atol=1e-9)
     weight = rng.integers(0, 3, 80).astype(float)
     some = Typicality(GaussianDensity()).fit(X, y, weight)
-    kept = weight > 0
+    used = weight > 0
     np.testing.assert_allclose(
-        some(queries), Typicality(GaussianDensity()).fit(X[kept], y[kept], weight[kept])(queries)
+        some(queries), Typicality(GaussianDensity()).fit(X[used], y[used], weight[used])(queries)
     )
     assert some(queries * 1e6).max() == pytest.approx(1.0 / (1.0 + weight.sum() ** 2 / (weight**2).sum()))
 

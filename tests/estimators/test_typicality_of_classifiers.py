@@ -66,10 +66,10 @@ def fit(model: Any, X: Any, y: Any) -> Any:
 def test_held_out_rows_are_not_flagged_and_wild_values_are(model: Any, name: str) -> None:
     X, y, test = cut(name)
     fitted = fit(model, X, y)
-    found = fitted.typicality(test)
-    assert found.shape == (len(test),)
+    values = fitted.typicality(test)
+    assert values.shape == (len(test),)
     for rate in (0.01, 0.05, 0.1, 0.2):
-        assert (found <= rate).sum() <= most_flagged(rate, len(X), len(test)), rate
+        assert (values <= rate).sum() <= most_flagged(rate, len(X), len(test)), rate
     wild = test[: len(test) // 2].copy()
     column = np.random.default_rng(1).integers(0, X.shape[1], len(wild))
     wild[np.arange(len(wild)), column] = (2 * X.max(0) - X.min(0))[column]
@@ -77,7 +77,7 @@ def test_held_out_rows_are_not_flagged_and_wild_values_are(model: Any, name: str
 
 
 @models
-def test_predict_tells_it_on_request(model: Any) -> None:
+def test_predict_returns_typicality_on_request(model: Any) -> None:
     X, y, test = cut("iris")
     fitted = fit(model, X, y)
     classes, support = fitted.predict(test, return_typicality=True)
@@ -93,14 +93,14 @@ def test_predict_tells_it_on_request(model: Any) -> None:
         fitted.typicality(test[:, :3])
 
 
-def test_a_pipeline_hands_it_on() -> None:
+def test_a_pipeline_passes_typicality_on() -> None:
     X, y, test = cut("wine")
     pipeline = make_pipeline(StandardScaler(), GenerativeClassifier()).fit(X, y)
     _, support = pipeline.predict(test, return_typicality=True)
     np.testing.assert_array_equal(support, pipeline[-1].typicality(pipeline[0].transform(test)))
 
 
-def test_a_constant_column_is_known_to_it_though_no_density_sees_it() -> None:
+def test_another_value_of_a_constant_column_is_atypical() -> None:
     X, y, test = cut("iris")
     fitted = GenerativeClassifier().fit(np.column_stack([X, np.ones(len(X))]), y)
     same, other = (np.column_stack([test, np.full(len(test), value)]) for value in (1.0, 2.0))
@@ -112,7 +112,7 @@ def test_a_constant_column_is_known_to_it_though_no_density_sees_it() -> None:
 @pytest.mark.parametrize(
     "model", [MixupClassifier().set_params(**QUICK), AdaMixupClassifier().set_params(**QUICK)], ids=repr
 )
-def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a_new_fit(model: Any) -> None:
+def test_fit_typicality_lasts_until_the_next_fit(model: Any) -> None:
     X, y, test = cut("iris")
     fitted = clone(model)
     with pytest.raises(NotFittedError):
@@ -127,7 +127,7 @@ def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a
     assert not hasattr(fitted.fit(X, y), "typicality_")
 
 
-def test_weights_reach_it_and_variants_share_it() -> None:
+def test_typicality_has_the_sample_weights_and_subsets_share_it() -> None:
     X, y, _ = cut("iris")
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     fitted = GenerativeClassifier().fit(X, y, weight)

@@ -61,7 +61,7 @@ def new_rows() -> pd.DataFrame:
 
 
 @every
-def test_a_frame_is_taken_as_the_pipeline_takes_it(classifier: Any) -> None:
+def test_a_frame_is_encoded_as_by_the_pipeline(classifier: Any) -> None:
     X, y = frame()
     own, piped = clone(classifier).fit(X, y), table_pipeline(X, clone(classifier)).fit(X, y)
     for rows in (X, new_rows()):
@@ -74,7 +74,7 @@ def test_a_frame_is_taken_as_the_pipeline_takes_it(classifier: Any) -> None:
 
 
 @every
-def test_gaps_of_an_array_are_medians(classifier: Any) -> None:
+def test_missing_values_of_an_array_are_medians(classifier: Any) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(90) % 2
     X = rng.normal(size=(90, 4)) + y[:, None]
@@ -90,7 +90,7 @@ def test_gaps_of_an_array_are_medians(classifier: Any) -> None:
 
 
 @every
-def test_what_rows_of_weight_zero_hold_is_not_known(classifier: Any) -> None:
+def test_rows_of_weight_zero_do_not_fit_the_encoder(classifier: Any) -> None:
     X, y = frame()
     more, other = frame(40, seed=2)
     more = more.assign(colour="violet", size=1e3)
@@ -103,7 +103,7 @@ def test_what_rows_of_weight_zero_hold_is_not_known(classifier: Any) -> None:
 
 
 @every
-def test_a_frame_is_cross_validated_and_its_support_is_known(classifier: Any) -> None:
+def test_a_frame_is_cross_validated_and_has_typicality(classifier: Any) -> None:
     X, y = frame()
     assert np.isfinite(cross_val_score(classifier, X, y, cv=3)).all()
     fitted = clone(classifier).fit(X, y)
@@ -115,43 +115,43 @@ def test_a_frame_is_cross_validated_and_its_support_is_known(classifier: Any) ->
     assert (fitted.predict(new_rows(), return_typicality=True)[1] > 0).all()
 
 
-def test_an_attack_moves_the_numbers_that_a_frame_became() -> None:
+def test_an_attack_changes_the_encoded_values_of_a_frame() -> None:
     X, y = frame()
     model = CLASSIFIERS[1]
     own, piped = clone(model).fit(X, y), table_pipeline(X, clone(model)).fit(X, y)
-    found, same = robust_accuracy(own, X, y, eps=0.3), robust_accuracy(piped, X, y, eps=0.3)
-    assert found == same
-    assert found.accuracy < found.clean == pytest.approx(own.score(X, y))
+    direct, same = robust_accuracy(own, X, y, eps=0.3), robust_accuracy(piped, X, y, eps=0.3)
+    assert direct == same
+    assert direct.accuracy < direct.clean == pytest.approx(own.score(X, y))
     with pytest.raises(ValueError, match="space="):
         robust_accuracy(own, X, y, space="input")
 
 
-TROUBLE = {
-    "an array": (lambda X: X.to_numpy(), "was fitted to a DataFrame with strings or categories"),
-    "a column less": (lambda X: X.drop(columns="kind"), "Feature names seen at fit time, yet now missing"),
-    "another order": (lambda X: X[X.columns[::-1]], "must be in the same order"),
-    "infinity": (lambda X: X.assign(size=np.inf), "X contains infinity"),
+OTHER_TABLES = {
+    "an array": (lambda X: X.to_numpy(), "DataFrame"),
+    "a column less": (lambda X: X.drop(columns="kind"), "missing"),
+    "another order": (lambda X: X[X.columns[::-1]], "order"),
+    "infinity": (lambda X: X.assign(size=np.inf), "infinity"),
     "text among numbers": (lambda X: X.assign(size="large"), "'large'"),
 }
 
 
-@pytest.mark.parametrize("case", TROUBLE)
-def test_rows_of_another_table_are_told(case: str) -> None:
+@pytest.mark.parametrize("case", OTHER_TABLES)
+def test_rows_of_another_table_are_an_error(case: str) -> None:
     X, y = frame()
-    change, match = TROUBLE[case]
+    change, match = OTHER_TABLES[case]
     model = GenerativeClassifier().fit(X, y)
     with pytest.raises(ValueError, match=match):
         model.predict(change(X))
 
 
 @every
-def test_a_table_that_cannot_be_read_changes_nothing(classifier: Any) -> None:
+def test_an_unreadable_table_sets_no_attribute(classifier: Any) -> None:
     X, y = frame()
     fresh = clone(classifier)
     for bad, match in (
         (X.assign(size=np.inf), "infinity"),
-        (pd.concat([X, X[["kind"]]], axis=1), "several columns named 'kind'; rename them"),
-        (pd.DataFrame({"day": pd.date_range("2020-01-01", periods=120)}), "no column of X is a feature: 'day'"),
+        (pd.concat([X, X[["kind"]]], axis=1), "'kind'"),
+        (pd.DataFrame({"day": pd.date_range("2020-01-01", periods=120)}), "'day'"),
     ):
         with pytest.raises(ValueError, match=match):
             fresh.fit(bad, y)
@@ -159,24 +159,24 @@ def test_a_table_that_cannot_be_read_changes_nothing(classifier: Any) -> None:
 
 
 NO_FEATURES = {
-    "day": (pd.date_range("2020-01-01", periods=120), "dates and times are not used"),
-    "key": ([f"row {i}" for i in range(120)], "120 distinct texts in 120 rows, it looks like an identifier"),
-    "void": ([None] * 120, "it has no values"),
-    "Unnamed: 0": (np.arange(120), "it is the row number"),
+    "day": (pd.date_range("2020-01-01", periods=120), "dates"),
+    "key": ([f"row {i}" for i in range(120)], "identifier"),
+    "void": ([None] * 120, "no values"),
+    "Unnamed: 0": (np.arange(120), "row number"),
 }
 
 
 @pytest.mark.parametrize("name", NO_FEATURES)
-def test_what_tells_nothing_of_new_rows_is_left_out_with_a_warning(name: str) -> None:
+def test_a_column_that_is_no_feature_is_left_out_with_a_warning(name: str) -> None:
     X, y = frame()
     values, reason = NO_FEATURES[name]
     more = X.copy()
     more.insert(1, name, values)
-    with pytest.warns(UserWarning, match=f"column '{name}' is left out: {reason}"):
+    with pytest.warns(UserWarning, match=f"'{name}'.*{reason}"):
         model = GenerativeClassifier().fit(more, y)
     assert model.n_features_in_ == 7
     np.testing.assert_array_equal(model.predict_proba(more), GenerativeClassifier().fit(X, y).predict_proba(X))
-    with pytest.raises(ValueError, match=r"no column of X is a feature: .*'day': dates and times are not used"):
+    with pytest.raises(ValueError, match="'day': dates"):
         GenerativeClassifier().fit(pd.DataFrame({name: values, "day": NO_FEATURES["day"][0]}), y)
 
 
@@ -188,7 +188,7 @@ def test_a_fit_forgets_the_table_before() -> None:
     assert model.predict(numbers[:3].tolist()).shape == (3,)
 
 
-def test_columns_whose_names_are_numbers_are_not_taken_for_places() -> None:
+def test_columns_named_by_numbers_are_not_positions() -> None:
     X, y = frame()
     numbered = X.rename(columns=dict(zip(X.columns, [7, 3, 0, 1, 12, 2], strict=True)))
     prepared = table_pipeline(numbered, "passthrough").fit_transform(numbered)

@@ -86,8 +86,8 @@ def search(
     if not tasks:
         epochs, weights = space.epochs(n)[0], space.pooling
         assert not isinstance(weights, str)
-        only = [(subset[0], space.configurations[subset[0]]) for subset in subsets]
-        return [SearchResult(*each, 0, {"params": [each[1]]}, epochs, epochs, weights) for each in only]
+        only, params = [subset[0] for subset in subsets], space.configurations
+        return [SearchResult(one, params[one], 0, {"params": [params[one]]}, epochs, epochs, weights) for one in only]
     progress.best_loss = None
     subsets, epochs = within_limits(space, subsets, tasks, n, progress)
     per_pass = space.epochs(n)[1]
