@@ -193,9 +193,8 @@ def train_on_all_rows(
 
 def _chosen_labeler(space: SearchSpace, result: SearchResult, task: TrainingTask) -> Labeler:
     weights, label = result.pool_weights, space.candidates[result.configuration[1]].label
-    if weights is not None and weights.density is not None:
-        return task.labelers[-1]
-    return task.labelers[max(i for i, share in enumerate(label) if share > 0)]
+    pooled = weights is not None and weights.density is not None
+    return task.labelers[-1 if pooled else max(i for i, share in enumerate(label) if share > 0)]
 
 
 def _retry_if_diverged(
