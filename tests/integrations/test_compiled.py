@@ -21,18 +21,18 @@ def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Te
     mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=layers, gamma=0.5, statistics=statistics)
     network(mixup.mix(x, y))
     mixup.target()
-    kept, draw = {name: value.clone() for name, value in mixup.state_dict().items()}, mixup.draw(64)
-    found = []
+    state, draw = {name: value.clone() for name, value in mixup.state_dict().items()}, mixup.draw(64)
+    results = []
     for whole in (False, True):
-        mixup.load_state_dict(kept)
+        mixup.load_state_dict(state)
         apply, net, target = (
             torch.compile(part, fullgraph=True, backend="eager") if whole else part
             for part in (mixup.apply_draw, network, mixup.target)
         )
         mixed = apply(x, y, draw)
         scores = net(mixed)
-        found.append((mixed, scores, target(), *mixup.density.buffers()))
-    torch.testing.assert_close(*found)
+        results.append((mixed, scores, target(), *mixup.density.buffers()))
+    torch.testing.assert_close(*results)
     network.eval()
     assert mixup.mix(x, y) is x
     torch.testing.assert_close(torch.compile(network, backend="eager")(x), network(x))

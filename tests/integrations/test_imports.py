@@ -11,20 +11,20 @@ import json, sys
 import genlabel.integrations
 loaded = sorted(set({OTHERS!r}) & set(sys.modules))
 sys.modules.update(dict.fromkeys({OTHERS!r}))
-said = {{}}
+errors = {{}}
 for name in {list(ADAPTERS)!r}:
     try:
         getattr(genlabel.integrations, name)(mixup=genlabel.integrations.GenLabelMixup(num_classes=2, gamma=0.0))
     except ImportError as error:
-        said[name] = str(error)
-print(json.dumps([loaded, said]))
+        errors[name] = str(error)
+print(json.dumps([loaded, errors]))
 """
 
 
 def test_the_room_loads_none_of_them_and_names_what_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    loaded, said = json.loads(done.stdout)
+    loaded, errors = json.loads(done.stdout)
     assert loaded == []
-    assert list(said) == list(ADAPTERS)
-    assert all(extra in said[name] for name, extra in ADAPTERS.items())
+    assert list(errors) == list(ADAPTERS)
+    assert all(extra in errors[name] for name, extra in ADAPTERS.items())

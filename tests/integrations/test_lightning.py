@@ -169,7 +169,7 @@ def test_the_callback_keeps_its_state_in_the_checkpoint(digits: tuple[Tensor, Te
         torch.testing.assert_close(runs[1][1].state_dict()[name], value)
 
 
-def test_what_cannot_be_done_is_refused(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def test_labels_from_the_forward_pass_and_tuples_are_refused(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     from genlabel.integrations import GenLabelCallback
 
     module = on_lightning(Plain)()
@@ -181,6 +181,6 @@ def test_what_cannot_be_done_is_refused(digits: tuple[Tensor, Tensor], tmp_path:
 
 
 def test_the_example_of_the_callback_runs() -> None:
-    found = doctest.testmod(import_module("genlabel.integrations.lightning"))
-    assert found.attempted > 5
-    assert found.failed == 0
+    result = doctest.testmod(import_module("genlabel.integrations.lightning"))
+    assert result.attempted > 5
+    assert result.failed == 0

@@ -30,13 +30,13 @@ MIXERS = [
 def walk(network: nn.Module, x: Tensor, mixer: Mixer, draw: MixParams | None) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, the input of the last layer, and the mean over pixels before the pooling: a pass by hand."""
     x = mixer.mix(x, draw) if draw is not None and draw.depth == 0 else x
-    kept: dict[str, Tensor] = {}
+    inputs: dict[str, Tensor] = {}
     for name, stage in network.named_children():
-        kept[name] = x
+        inputs[name] = x
         x = stage(x)
         if draw is not None and draw.depth and name == LAYERS[draw.depth]:
             x = blend(x, draw)
-    return x, kept["fc"], kept["avgpool"].mean((2, 3))
+    return x, inputs["fc"], inputs["avgpool"].mean((2, 3))
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
@@ -56,18 +56,18 @@ def test_the_labels_are_those_of_a_pass_by_hand(
     for _ in range(3):
         draw = copy.deepcopy(mixup).draw(len(x))
         scores = network(mixup.mix(x, y))
-        found = mixup.target(scores)
+        target = mixup.target(scores)
         clean = {"near": 0, "clean": 64, "part": 16}[statistics]
-        kept = [buffer.clone() for buffer in twin.buffers()]
+        buffers = [buffer.clone() for buffer in twin.buffers()]
         before = walk(twin, x[:clean], mixer, None)[at] if clean else None
-        for buffer, value in zip(twin.buffers(), kept, strict=True):
+        for buffer, value in zip(twin.buffers(), buffers, strict=True):
             buffer.copy_(value)
         expected = walk(twin, x, mixer, draw)
         seen = expected[at].detach() if before is None else before.detach()
         oracle.observe(seen, targets[: len(seen)], draw)
         wanted = oracle.label(expected[at].detach(), targets, draw)
         torch.testing.assert_close(scores, expected[0])
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(target, wanted)
         torch.testing.assert_close(mixup.loss(scores), -(wanted * scores.log_softmax(1)).sum(1).mean())
     for mine, other in zip(network.buffers(), twin.buffers(), strict=True):
         torch.testing.assert_close(mine, other)
@@ -87,7 +87,7 @@ def test_gamma_zero_is_mixup(mixer: Mixer, make_network: Make, digits: Batch) ->
 @pytest.mark.parametrize("soft", [False, True])
 def test_any_number_of_rows_out_of_place(n: int, per: str, soft: bool, make_network: Make, digits: Batch) -> None:
     x, y = digits[0][:n], digits[1][:n]
-    network, kept = make_network(), (x.clone(), y.clone())
+    network, originals = make_network(), (x.clone(), y.clone())
     mixup = GenLabelMixup(network, num_classes=10, mixer=Mixup(lam_per=per), gamma=0.5)
     labels = 0.9 * torch.eye(10)[y] + 0.01 if soft else y
     loss = mixup.loss(network(mixup.mix(x, labels)))
@@ -97,8 +97,8 @@ def test_any_number_of_rows_out_of_place(n: int, per: str, soft: bool, make_netw
     assert target.dtype == torch.float32
     assert not target.requires_grad
     torch.testing.assert_close(target.sum(1), torch.ones(n))
-    assert torch.equal(x, kept[0])
-    assert torch.equal(y, kept[1])
+    assert torch.equal(x, originals[0])
+    assert torch.equal(y, originals[1])
     assert all(p.grad is not None for p in network.parameters())
 
 
@@ -149,7 +149,7 @@ def test_in_evaluation_nothing_is_mixed_or_learned(whose: str, make_network: Mak
     mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS)
     network(mixup.mix(x, y))  # given up: no loss
     (mixup if whose == "mixup" else network).eval()
-    kept = {name: value.clone() for name, value in mixup.state_dict().items()}
+    state = {name: value.clone() for name, value in mixup.state_dict().items()}
     plain = copy.deepcopy(network)
     assert mixup.mix(x, y) is x
     scores = network(x)
@@ -157,7 +157,7 @@ def test_in_evaluation_nothing_is_mixed_or_learned(whose: str, make_network: Mak
     torch.testing.assert_close(mixup.loss(scores), nn.functional.cross_entropy(scores, y))
     assert float(mixup.accuracy(scores).weighted) == float((scores.argmax(1) == y).float().mean())
     for name, value in mixup.state_dict().items():
-        assert torch.equal(value, kept[name])
+        assert torch.equal(value, state[name])
     given, target = mixup.eval()(x, y)
     assert given is x
     assert torch.equal(target, torch.eye(10)[y])
@@ -272,23 +272,23 @@ def test_a_step_waits_for_no_gpu(
     with nothing_waits():
         scores = network(mixup.mix(x, y))
         mixup.loss(scores).backward()
-        found = mixup.accuracy(scores)
+        accuracy = mixup.accuracy(scores)
     assert mixup.target().device == x.device
-    assert 0.0 <= float(found.weighted) <= 1.0
+    assert 0.0 <= float(accuracy.weighted) <= 1.0
 
 
 def test_accuracy_counts_both_parents() -> None:
     rng = np.random.default_rng(0)
     scores, y = torch.from_numpy(rng.normal(size=(50, 4))), torch.from_numpy(rng.integers(4, size=50))
     draw = Mixup().draw(50, rng)
-    found = scores.argmax(1).numpy()
-    both = draw.lam * (found == y.numpy()) + (1 - draw.lam) * (found == y.numpy()[draw.partner])
+    predicted = scores.argmax(1).numpy()
+    both = draw.lam * (predicted == y.numpy()) + (1 - draw.lam) * (predicted == y.numpy()[draw.partner])
     first = np.where(draw.lam >= 0.5, y.numpy(), y.numpy()[draw.partner])
     tensors = MixParams(torch.from_numpy(draw.partner), torch.from_numpy(draw.lam))
     for labels in (y, torch.eye(4)[y]):
         ours = mixed_accuracy(scores, labels, tensors)
         assert float(ours.weighted) == pytest.approx(both.mean())
-        assert float(ours.dominant) == pytest.approx((found == first).mean())
+        assert float(ours.dominant) == pytest.approx((predicted == first).mean())
 
 
 def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
@@ -298,7 +298,7 @@ def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    "what, error, told",
+    "call, error, keyword",
     [
         (lambda m, n, x, y: m.loss(torch.zeros(64, 10)), RuntimeError, "no batch has been mixed"),
         (lambda m, n, x, y: m.accuracy(torch.zeros(64, 10)), RuntimeError, "no batch has been mixed"),
@@ -337,12 +337,12 @@ def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_errors_say_the_way_out(
-    what: Callable[..., object], error: type[Exception], told: str, make_network: Make, digits: Batch
+    call: Callable[..., object], error: type[Exception], keyword: str, make_network: Make, digits: Batch
 ) -> None:
     network = make_network()
     mixup = GenLabelMixup(network, num_classes=10)
-    with pytest.raises(error, match=told):
-        what(mixup, network, *digits)
+    with pytest.raises(error, match=keyword):
+        call(mixup, network, *digits)
 
 
 class Shared(nn.Module):
@@ -357,11 +357,11 @@ class Shared(nn.Module):
         return self.second(self.relu(self.relu(self.first(x)) - 1.0))
 
 
-@pytest.mark.parametrize("name, told", [("relu", "ran 2 times"), ("aside", "has not run")])
-def test_a_layer_that_runs_twice_or_never_cannot_be_mixed_after(name: str, told: str) -> None:
+@pytest.mark.parametrize("name, keyword", [("relu", "ran 2 times"), ("aside", "has not run")])
+def test_a_layer_that_runs_twice_or_never_cannot_be_mixed_after(name: str, keyword: str) -> None:
     network = Shared()
     mixup = GenLabelMixup(network, num_classes=3, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", name), gamma=0.0)
-    with pytest.raises(RuntimeError, match=told):
+    with pytest.raises(RuntimeError, match=keyword):
         mixup.loss(network(mixup.mix(torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1]))))
 
 

@@ -26,13 +26,13 @@ def test_a_fitted_density_labels_the_flattened_points(mixer: Mixer, gamma: float
     density = GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
     mixup = GenLabelMixup(num_classes=10, mixer=mixer, density=density, gamma=gamma, top_k=None)
     draw = copy.deepcopy(mixup).draw(64)
-    kept = x.clone()
+    original = x.clone()
     mixed, target = mixup(x, y)
     torch.testing.assert_close(mixed, mixer.mix(x, draw))
     expected = GenLabel.from_fitted(density, gamma=gamma).label(mixed.flatten(1).double(), torch.eye(10)[y], draw)
     torch.testing.assert_close(target, expected.float(), rtol=1e-3, atol=1e-4)
     assert target.dtype == torch.float32
-    assert torch.equal(x, kept)
+    assert torch.equal(x, original)
     assert mixup.accuracy(target).weighted > 0.3
 
 
@@ -63,7 +63,7 @@ def test_a_frozen_teacher_labels_by_its_features(statistics: str, make_network: 
     mixup = GenLabelMixup(num_classes=10, teacher=teacher, gamma=0.6, **settings)
     oracle = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.6)
     body = nn.Sequential(*list(copy.deepcopy(teacher).children())[:-1]).eval()
-    kept = copy.deepcopy(teacher.state_dict())
+    state = copy.deepcopy(teacher.state_dict())
     for _ in range(3):
         draw = copy.deepcopy(mixup).draw(64)
         mixed, target = mixup.train()(x, y)
@@ -72,7 +72,7 @@ def test_a_frozen_teacher_labels_by_its_features(statistics: str, make_network: 
         torch.testing.assert_close(target, oracle.label(body(mixed).detach(), torch.eye(10)[y], draw))
     assert not teacher.training
     for name, value in teacher.state_dict().items():
-        assert torch.equal(value, kept[name])
+        assert torch.equal(value, state[name])
 
 
 def test_an_averaged_teacher_follows_and_is_saved(make_network: Make, digits: Batch) -> None:
@@ -134,7 +134,7 @@ def test_a_loader_mixes_in_its_workers_each_with_pairs_of_its_own(workers: int) 
         assert all(torch.equal(a[1], b[1]) for a, b in zip(first, again, strict=True))
 
 
-def test_what_cannot_be_done_before_the_network_is_refused(make_network: Make, digits: Batch) -> None:
+def test_settings_that_need_the_network_are_refused(make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
     with pytest.raises(RuntimeError, match="before the network"):
         GenLabelMixup(network, num_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "layer1"))(

@@ -38,12 +38,12 @@ def test_the_losses_are_the_same(mixer: Mixer, statistics: str, digits: tuple[Te
         for batch in batches
     ]  # fmt: skip
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
-    found = []
+    losses = []
     for _ in range(steps):
         loss = mixup.loss(network(mixup.mix(x, y)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        found.append(float(loss.detach()))
-    assert found == pytest.approx(expected, rel=1e-4)
+        losses.append(float(loss.detach()))
+    assert losses == pytest.approx(expected, rel=1e-4)
     torch.testing.assert_close(mixup.density.mean, labeler.density.mean, rtol=1e-3, atol=1e-4)

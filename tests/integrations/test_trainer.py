@@ -66,7 +66,7 @@ def make_trainer(digits: tuple[Tensor, Tensor], folder: Path, mixup: Any = None,
         args=transformers.TrainingArguments(**settings),
         train_dataset=Rows(*digits),
         eval_dataset=Rows(*digits),
-        compute_metrics=lambda found: {"accuracy": float((found.predictions.argmax(1) == found.label_ids).mean())},
+        compute_metrics=lambda output: {"accuracy": float((output.predictions.argmax(1) == output.label_ids).mean())},
         mixup=GenLabelMixup(model, num_classes=10, gamma=0.3) if mixup is None else mixup(model),
     )
 
@@ -146,6 +146,6 @@ def test_a_teacher_follows(digits: tuple[Tensor, Tensor], tmp_path: Path) -> Non
 
 
 def test_the_example_of_the_trainer_runs() -> None:
-    found = doctest.testmod(import_module("genlabel.integrations.trainer"), optionflags=doctest.ELLIPSIS)
-    assert found.attempted > 5
-    assert found.failed == 0
+    result = doctest.testmod(import_module("genlabel.integrations.trainer"), optionflags=doctest.ELLIPSIS)
+    assert result.attempted > 5
+    assert result.failed == 0

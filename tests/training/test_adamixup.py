@@ -59,8 +59,8 @@ def loss_of(
 
     own, other = tilt[y] * ce(classifier(x_mix), y), tilt[y[partner]] * ce(classifier(x_mix), y[partner])
     clean = tilt[y] * ce(classifier(x), y)
-    told = w * ce(critic(x), torch.zeros_like(y)) + w_mix * ce(critic(x_mix), torch.ones_like(y))
-    parts = w * clean + w_mix * (lam[:, 0] * own + (1 - lam[:, 0]) * other) + intrusion_weight * told
+    critic_loss = w * ce(critic(x), torch.zeros_like(y)) + w_mix * ce(critic(x_mix), torch.ones_like(y))
+    parts = w * clean + w_mix * (lam[:, 0] * own + (1 - lam[:, 0]) * other) + intrusion_weight * critic_loss
     return parts.sum() / w.sum()
 
 
@@ -279,8 +279,8 @@ def test_the_policy_keeps_mixed_points_off_the_cluster_between(hidden: tuple[int
         )
         return np.mean([mixing(trio, group, *sample) for group, sample in enumerate(samples)], axis=0)
 
-    (kept, depth), (_, idle) = measure(3.0), measure(0.0)
-    assert kept < 0.05
+    (hit_share, depth), (_, idle) = measure(3.0), measure(0.0)
+    assert hit_share < 0.05
     assert depth > 0.15
     assert idle < 0.1
 

@@ -99,8 +99,8 @@ def test_three_networks_end_where_a_fleet_of_one_ends(case: str) -> None:
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
-    found = load_digits()
-    return (found.images[:, None] * (255 / 16)).astype(np.uint8), found.target
+    data = load_digits()
+    return (data.images[:, None] * (255 / 16)).astype(np.uint8), data.target
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

@@ -152,9 +152,9 @@ def test_a_run_that_is_complete_is_not_trained_again(tmp_path: Path) -> None:
 
 def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
     train(RUNS["images, online, clean"](), tmp_path / "run.pt")
-    kept = torch.load(tmp_path / "run.pt", weights_only=True)
-    assert set(kept) == {"network", "labeler", "batches", "optimizer", "losses", "rng"}
-    assert len(kept["losses"]) == 6
+    content = torch.load(tmp_path / "run.pt", weights_only=True)
+    assert set(content) == {"network", "labeler", "batches", "optimizer", "losses", "rng"}
+    assert len(content["losses"]) == 6
     assert os.listdir(tmp_path) == ["run.pt"]
 
 
@@ -202,15 +202,15 @@ def test_a_file_that_is_no_checkpoint_is_named(content: Any, tmp_path: Path) -> 
         train(RUNS["Adam"](), path)
 
 
-def test_how_often_it_is_written(tmp_path: Path) -> None:
+def test_it_is_written_every_second_epoch_and_after_the_last(tmp_path: Path) -> None:
     """Every second epoch, and after the last, whatever its number."""
-    path, found = tmp_path / "run.pt", []
+    path, epochs_in_file = tmp_path / "run.pt", []
 
     def look(epoch: int, logs: Any) -> None:
-        found.append(len(torch.load(path, weights_only=True)["losses"]) if path.exists() else 0)
+        epochs_in_file.append(len(torch.load(path, weights_only=True)["losses"]) if path.exists() else 0)
 
     train(RUNS["Adam"](), path, every=2, epochs=5, callback=LambdaCallback(on_epoch_end=look))
-    assert found == [0, 0, 2, 2, 4]
+    assert epochs_in_file == [0, 0, 2, 2, 4]
     assert len(torch.load(path, weights_only=True)["losses"]) == 5
     with pytest.raises(ValueError, match="every=0"):
         Checkpoint(path, every=0)

@@ -33,8 +33,8 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 
 
 def digits(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
-    found = load_digits()
-    return (found.images[:n, None] * (255 / 16)).astype(np.uint8), found.target[:n]
+    data = load_digits()
+    return (data.images[:n, None] * (255 / 16)).astype(np.uint8), data.target[:n]
 
 
 def batches(mixer: Mixer | None = None, device: str = "cpu", size: int = 50) -> ImageBatches:

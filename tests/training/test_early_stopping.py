@@ -42,8 +42,8 @@ def by_hand(tasks: list[TrainingTask], hidden: tuple[int, ...], every: int) -> t
     seen, thetas = [], []
     for _ in range(EPOCHS):
         run.advance(1)
-        said = [(run.fleet.log_proba(g, one.valid[0]), one.valid[1]) for g, one in enumerate(tasks)]
-        seen.append([list(zip(accuracy(*each), -log_loss(*each), strict=True)) for each in said])
+        outputs = [(run.fleet.log_proba(g, one.valid[0]), one.valid[1]) for g, one in enumerate(tasks)]
+        seen.append([list(zip(accuracy(*each), -log_loss(*each), strict=True)) for each in outputs])
         thetas.append(run.fleet.theta.clone().numpy())
     looks = [e for e in range(1, EPOCHS + 1) if e % every == 0 or e == EPOCHS]
     best = np.array(
@@ -100,14 +100,14 @@ def test_candidates_that_go_on_keep_their_best() -> None:
 def test_rates_are_accuracy_and_log_loss(kind: torch.dtype) -> None:
     one, weight = task(), np.random.default_rng(0).uniform(size=40)
     fleet = train_fleet([one], CANDIDATES, hidden=(5,), epochs=3, dtype=kind)
-    said = fleet.log_proba(0, one.valid[0])
+    log_proba = fleet.log_proba(0, one.valid[0])
     for given in (None, weight):
-        found = fleet.score(0, *one.valid, given)
-        np.testing.assert_allclose(found[:, 0], accuracy(said, one.valid[1], given), atol=1e-12)
-        np.testing.assert_allclose(-found[:, 1], log_loss(said, one.valid[1], given), rtol=1e-5)
+        scores = fleet.score(0, *one.valid, given)
+        np.testing.assert_allclose(scores[:, 0], accuracy(log_proba, one.valid[1], given), atol=1e-12)
+        np.testing.assert_allclose(-scores[:, 1], log_loss(log_proba, one.valid[1], given), rtol=1e-5)
 
 
-def test_of_equal_scores_the_first_class_counts_and_no_number_is_never_right() -> None:
+def test_ties_count_for_the_first_class_and_nan_is_never_correct() -> None:
     one = task()
     fleet = train_fleet([one], CANDIDATES, epochs=1)
     equal, broken = (fleet.with_theta(torch.full_like(fleet.theta, value)) for value in (0.0, torch.nan))
@@ -124,7 +124,7 @@ def test_the_loop_keeps_what_the_fleet_keeps() -> None:
         torch.testing.assert_close(mine, other, atol=1e-9, rtol=0.0)
 
 
-def test_a_score_of_ones_own_chooses_the_epoch() -> None:
+def test_a_custom_score_chooses_the_epoch() -> None:
     x, y = (torch.from_numpy(part) for part in rows(60, 0))
     values = iter([1.0, 3.0, float("nan"), 3.0, 2.0])
     network, states = MLP(4, 3, seed=0, dtype=torch.float64), []
@@ -150,8 +150,8 @@ def test_a_run_that_goes_on_knows_the_best_epoch_before(tmp_path: Path) -> None:
     whole, halves = (MLP(4, 3, seed=0, dtype=torch.float64) for _ in range(2))
 
     def train(network: MLP, epochs: int, values: list[float], **more: object) -> None:
-        told = iter(values)
-        valid = {"restore_best": True, "valid": lambda network: next(told)}
+        score = iter(values)
+        valid = {"restore_best": True, "valid": lambda network: next(score)}
         train_network(network, [(x, y)], mixer=Mixup(), epochs=epochs, seed=0, **valid, **more)
 
     train(whole, 4, scores)
@@ -167,17 +167,17 @@ def test_adamixup_keeps_the_best_classifiers(alternating: bool) -> None:
     one, thetas, seen = task(), [], []
 
     def score(fleet: object, group: int) -> np.ndarray:
-        found = fleet.score(0, *one.valid)
-        seen.append(found[:, :1])
+        scores = fleet.score(0, *one.valid)
+        seen.append(scores[:, :1])
         thetas.append(fleet.theta[0].clone())
-        return found[:, :1]
+        return scores[:, :1]
 
     settings = {"epochs": EPOCHS, "alternating": alternating}
-    kept = train_adamixup([one], CANDIDATES[:2], restore_best=BestEpoch(score), **settings)
+    best = train_adamixup([one], CANDIDATES[:2], restore_best=BestEpoch(score), **settings)
     hits, theta = np.concatenate(seen).reshape(EPOCHS, 2), torch.cat(thetas).view(EPOCHS, 2, -1)
-    assert kept.classifier.best_epochs.tolist() == [(hits.argmax(0) + 1).tolist()]
+    assert best.classifier.best_epochs.tolist() == [(hits.argmax(0) + 1).tolist()]
     for c in range(2):
-        assert torch.equal(kept.classifier.theta[0, c], theta[hits[:, c].argmax(), c])
+        assert torch.equal(best.classifier.theta[0, c], theta[hits[:, c].argmax(), c])
     last = train_adamixup([one], CANDIDATES[:2], **settings)
     assert torch.equal(last.classifier.theta[0], theta[-1])
 
@@ -194,7 +194,7 @@ def test_the_critic_steps_first_where_steps_alternate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "words"),
+    ("call", "keyword"),
     [
         (
             lambda: train_fleet(
@@ -209,6 +209,6 @@ def test_the_critic_steps_first_where_steps_alternate() -> None:
         (lambda: train_task(MLP(4, 3, seed=0), task(mixer=Mixup(pairs="set")), CANDIDATES[0]), "pairs='batch'"),
     ],
 )
-def test_what_cannot_be_kept_is_told(what: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        what()
+def test_bad_settings_of_the_best_epoch_are_refused(call: object, keyword: str) -> None:
+    with pytest.raises(ValueError, match=keyword):
+        call()

@@ -107,9 +107,9 @@ def test_a_candidate_that_survives_is_the_one_that_trains_alone(hidden: tuple[in
     candidates = [Hyperparameters(0.1 / 2**c, 1e-3, (0.5, 0.5)) for c in range(5)]
     settings = {"hidden": hidden, "optimizer": rule, "epochs": 9, "batch_size": 34, "dtype": torch.float64}
     run = FleetTrainer(tasks, candidates, **settings)
-    for epochs, places in ((1, [4, 1, 2]), (3, [2, 0]), (5, [0, 1])):
+    for epochs, indices in ((1, [4, 1, 2]), (3, [2, 0]), (5, [0, 1])):
         run.advance(epochs)
-        run.select(places)
+        run.select(indices)
     alone = train_fleet(tasks, [candidates[2], candidates[4]], **settings)
     torch.testing.assert_close(run.fleet.theta, alone.theta, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(run.fleet.losses, alone.losses, rtol=1e-9)

@@ -77,8 +77,8 @@ def test_an_augmented_image_is_a_part_of_the_padded_one_maybe_flipped() -> None:
                 assert len(fits) == 1
                 met.append(fits[0])
     down, across, flipped = (np.array(part) for part in zip(*met, strict=True))
-    for places in (down, across):
-        share = np.bincount(places, minlength=9) / len(met)
+    for offsets in (down, across):
+        share = np.bincount(offsets, minlength=9) / len(met)
         assert np.abs(share - 1 / 9).max() < 5 * np.sqrt(1 / 9 / len(met))
     assert abs(flipped.mean() - 0.5) < 5 * np.sqrt(0.25 / len(met))
     assert abs(np.corrcoef(down, across)[0, 1]) < 0.15
@@ -127,7 +127,7 @@ def test_processes_share_the_images_of_a_batch(ranks: int, n: int, monkeypatch: 
         assert not torch.equal(lams[0], lams[1])
 
 
-def test_what_are_no_images_is_named() -> None:
+def test_arrays_that_are_no_images_are_refused() -> None:
     x, y = images()
     for given, labels in ((x / 255.0, y), (x[:, 0], y), (x, y[:5]), (x[:0], y[:0])):
         with pytest.raises(ValueError, match="uint8"):

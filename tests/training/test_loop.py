@@ -329,7 +329,7 @@ class TwoColumns(Labeler):
         ({"labeler": Forgetful()}, "no method observe"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_trained_is_named(given: dict[str, Any], match: str) -> None:
+def test_bad_arguments_are_refused(given: dict[str, Any], match: str) -> None:
     batch = (given.pop("x", torch.zeros(3, 4)), given.pop("y", torch.tensor([0, 1, 2])))
     network = given.pop("network", MLP(4, 3, (5,), seed=0))
     with pytest.raises((ValueError, TypeError, NotImplementedError), match=match):

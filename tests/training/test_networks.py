@@ -38,8 +38,8 @@ def test_behind_a_change_of_scale_a_network_is_the_network_of_what_was_changed(h
     z, scale, shift = rng.normal(size=(9, 3)), rng.uniform(0.1, 30.0, 3), rng.normal(size=3) * 10.0
     before = [part.clone() for part in net.parameters()]
     expected = net(torch.from_numpy(z * scale + shift)).detach().numpy()
-    found = net.with_input_affine(scale, shift)(torch.from_numpy(z)).detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    scores = net.with_input_affine(scale, shift)(torch.from_numpy(z)).detach().numpy()
+    np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-10)
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))  # it is left alone
 
 

@@ -69,8 +69,8 @@ def test_gradients_are_those_in_double_precision(name: str, layout: torch.memory
         return [value.grad.double() for value in net.parameters() if value.grad is not None]
 
     expected = gradients(torch.float64)
-    for found, right in zip(gradients(torch.float32), expected, strict=True):
-        torch.testing.assert_close(found, right, rtol=0.0, atol=1e-3 * (float(right.abs().max()) + 1e-4))
+    for gradient, exact in zip(gradients(torch.float32), expected, strict=True):
+        torch.testing.assert_close(gradient, exact, rtol=0.0, atol=1e-3 * (float(exact.abs().max()) + 1e-4))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_pixels_are_normalised_inside(name: str) -> None:
 
 
 @pytest.mark.parametrize("network", [ResNet18, PreActResNet18], ids=["ResNet18", "PreActResNet18"])
-def test_what_is_compiled_covers_the_network_but_its_last_layers(network: type[Any]) -> None:
+def test_compiled_regions_cover_the_network_but_its_last_layers(network: type[Any]) -> None:
     """No part twice, and no weights left out but those of the linear layer."""
     net = network(width=2, seed=0)
     inside = [weight for region in net.regions for weight in region.parameters()]
