@@ -67,8 +67,6 @@ class Callback:
 
     An exception that a method raises ends the work, and leaves an estimator as it was before `fit`.
 
-    Examples
-    --------
     >>> class EpochCounter(Callback):
     ...     epochs = 0
     ...     def on_epoch_end(self, epoch, logs):
@@ -86,10 +84,7 @@ class Callback:
         """Receive the state of a fit; it is called after each epoch and where a stage or a step begins or ends."""
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Receive the index of an epoch that ended, from 0, and its results by name, such as "loss".
-
-        There are no results where many networks are trained together.
-        """
+        """Receive the index of an epoch that ended, from 0, and its results by name; a fleet of networks gives none."""
 
     def on_run_start(self, plan: RunPlan) -> None:
         """Receive the number of runs that are going to be done."""
@@ -117,13 +112,7 @@ class LambdaCallback(Callback):
 
 
 def combine_callbacks(*callbacks: Callback | None) -> Callback:
-    """Return a callback whose methods call those of several callbacks, in their order; None is left out.
-
-    >>> printer = LambdaCallback(on_trial_start=print)
-    >>> combine_callbacks(None, printer, printer).on_trial_start("mixup")
-    mixup
-    mixup
-    """
+    """Return a callback whose methods call those of several callbacks, in their order; None is left out."""
 
     def call_all(method: str, *arguments: Any) -> None:
         for callback in callbacks:
@@ -153,19 +142,13 @@ def use_callback(callback: Callback) -> Iterator[None]:
 
 @final
 class FitProgress(Callback):
-    """Progress of a fit, and its time limit in seconds from now on; it reports to a callback.
-
-    The fit has stages, and a stage may have steps.
-    """
+    """Progress of a fit in stages and steps, reported to a callback; and its time limit in seconds from now on."""
 
     def __init__(self, callback: Callback | None = None, time_limit: float = inf) -> None:
         self.callback, self.time_limit = callback, time_limit
-        self.epoch_weight = 1.0
-        """Work of each of the next epochs, such as the number of candidates that they train."""
-        self.best_loss: float | None = None
-        """Lowest held-out log-loss so far."""
-        self.truncations: list[str] = []
-        """Parts of the fit that were left out because time was short."""
+        self.epoch_weight = 1.0  # work of each of the next epochs, such as the number of candidates that they train
+        self.best_loss: float | None = None  # lowest held-out log-loss so far
+        self.truncations: list[str] = []  # parts of the fit that were left out because time was short
         self._begin = self._stage_begin = monotonic()
         self._stage_end = time_limit
         self._shares: dict[str, float] = {}
@@ -299,8 +282,7 @@ class ProgressDisplay(Callback):
         self, name: str, *, unit: str = "fit", max_lines: int = 10, announce: bool = True, quiet: bool = False
     ) -> None:
         self.name, self.unit, self.max_lines, self.announce, self.quiet = name, unit, max_lines, announce, quiet
-        self.failures: dict[Any, str] = {}
-        """Errors by trial."""
+        self.failures: dict[Any, str] = {}  # errors by trial
         self._bar: Progress | None = None
         self._total: int | None = None
         self._done, self._trial = 0, ""
@@ -398,8 +380,8 @@ class ProgressDisplay(Callback):
         self.advance(len(result.keys))
         total = self._total or 1
         if self._bar is None and self._done * self.max_lines // total > before * self.max_lines // total:
-            elapsed = monotonic() - self._begin
-            self.print(f"{self._done} of {total} {self.unit}s, {elapsed:.0f} s elapsed{self._pace()}")
+            seconds = f"{monotonic() - self._begin:.0f} s elapsed"
+            self.print(f"{self._done} of {total} {self.unit}s, {seconds}{self._pace()}")
 
     def _update_bar(self, **fields: Any) -> None:
         if self._bar is not None:
@@ -415,5 +397,4 @@ class ProgressDisplay(Callback):
 
 
 def _time(seconds: float) -> str:
-    """Return seconds, or minutes from two minutes on."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
