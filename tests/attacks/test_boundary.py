@@ -1,4 +1,4 @@
-"""The boundary attack, by foolbox: against the closed form of linear models, and where it has nothing to go by."""
+"""Test the boundary attack of foolbox against the closed form of linear models and without foolbox."""
 
 import sys
 
@@ -20,7 +20,7 @@ def foolbox() -> None:
 
 @needs_foolbox
 @pytest.mark.parametrize("k, d", [(2, 2), (3, 5)])
-def test_finds_what_is_within_the_radius_of_a_linear_model_and_no_more(k: int, d: int) -> None:
+def test_fools_a_linear_model_only_within_the_radius(k: int, d: int) -> None:
     rng = np.random.default_rng(0)
     W, b, X = rng.normal(size=(d, k)), rng.normal(size=k), rng.normal(size=(150, d))
     target = AttackedNetwork(MLP(d, k, seed=0, dtype=torch.float64).load([(W, b)]))
@@ -30,36 +30,36 @@ def test_finds_what_is_within_the_radius_of_a_linear_model_and_no_more(k: int, d
         np.linalg.norm(W[:, y].T[:, None] - W.T, axis=-1), 1e-12
     )
     distance = np.where(np.arange(k) == y[:, None], np.inf, gaps).min(1)
-    found = torch.from_numpy(Boundary(0.4, steps=300)(target, X, y, seed=0))
-    fooled = target.log_proba(found).argmax(-1).numpy() != y
+    adversarial = torch.from_numpy(Boundary(0.4, steps=300)(target, X, y, seed=0))
+    fooled = target.log_proba(adversarial).argmax(-1).numpy() != y
     assert (distance[fooled] <= 0.4 + 1e-9).all()
     assert fooled[distance < 0.35].mean() > 0.97
     assert fooled.sum() > 10
-    untouched = (found.numpy() == X).all(1)
+    untouched = (adversarial.numpy() == X).all(1)
     np.testing.assert_array_equal(untouched, ~fooled)
 
 
 @needs_foolbox
-def test_needs_classes_only_and_keeps_points_that_are_wrong() -> None:
+def test_needs_only_classes_and_keeps_misclassified_points() -> None:
     target = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
     X, y = np.array([[0.1, 5.0], [-0.1, 0.0], [3.0, 0.0], [0.1, 0.0]]), np.array([1, 0, 1, 0])
-    found = Boundary(0.2, steps=50)(target, X, y, seed=0)
-    assert ((found[:, 0] > 0) != y).tolist() == [True, True, False, True]
-    np.testing.assert_array_equal(found[2:], X[2:])
+    adversarial = Boundary(0.2, steps=50)(target, X, y, seed=0)
+    assert ((adversarial[:, 0] > 0) != y).tolist() == [True, True, False, True]
+    np.testing.assert_array_equal(adversarial[2:], X[2:])
 
 
 @needs_foolbox
-def test_bounds_of_unlike_width_are_kept() -> None:
+def test_bounds_of_different_widths_hold() -> None:
     target = DecisionModel(lambda X: (X.sum(1) > 1).astype(int), 2)
     X = np.random.default_rng(0).uniform(size=(40, 2)) * [1.0, 0.1]
     y = (X.sum(1) > 1).astype(int)
-    found = Boundary(0.3, steps=60, bounds=(0, [1.0, 0.1]))(target, X, y, seed=0)
-    assert (found >= 0).all()
-    assert (found <= [1.0, 0.1]).all()
-    assert (found != X).any()
+    adversarial = Boundary(0.3, steps=60, bounds=(0, [1.0, 0.1]))(target, X, y, seed=0)
+    assert (adversarial >= 0).all()
+    assert (adversarial <= [1.0, 0.1]).all()
+    assert (adversarial != X).any()
 
 
-def test_without_foolbox_the_way_out_is_named_and_the_attack_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_attack_is_skipped_without_foolbox(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.linear_model import LogisticRegression
 
     monkeypatch.setitem(sys.modules, "foolbox", None)
@@ -67,9 +67,9 @@ def test_without_foolbox_the_way_out_is_named_and_the_attack_is_skipped(monkeypa
     with pytest.raises(ImportError, match="foolbox"):
         Boundary()(AttackedNetwork(torch.nn.Linear(2, 2)), X, y)
     model = LogisticRegression().fit(X, y)
-    found = robust_accuracy(model, X, y, [FGSM(), "boundary"])
-    assert list(found.by_attack) == ["FGSM()"]
-    assert "foolbox" in found.skipped["boundary"]
-    assert "skipped: the attack needs foolbox" in str(found)
+    report = robust_accuracy(model, X, y, [FGSM(), "boundary"])
+    assert list(report.by_attack) == ["FGSM()"]
+    assert "foolbox" in report.skipped["boundary"]
+    assert "skipped" in str(report)
     with pytest.raises(ValueError, match="foolbox"):
         robust_accuracy(model, X, y, "boundary")

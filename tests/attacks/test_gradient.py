@@ -1,4 +1,4 @@
-"""FGSM and PGD on scores made up to mislead them."""
+"""Test FGSM and PGD on adversarially designed scores."""
 
 import numpy as np
 import torch
@@ -8,8 +8,8 @@ from genlabel.attacks import FGSM, PGD
 from genlabel.attacks.models import AttackedNetwork, FunctionModel
 
 
-def test_a_step_that_overshoots_does_not_mend_a_wrong_point() -> None:
-    """Class 1 is a ripple: the step up from a wrong point ends beyond it, where the point would be right."""
+def test_a_step_that_overshoots_keeps_a_wrong_point_wrong() -> None:
+    """Class 1 is a ripple: a full step from a misclassified point ends where the prediction is correct."""
 
     def log_proba(X: np.ndarray) -> np.ndarray:
         ripple = np.hstack([np.zeros_like(X), np.cos(40 * X)])
@@ -18,20 +18,20 @@ def test_a_step_that_overshoots_does_not_mend_a_wrong_point() -> None:
     target, X = FunctionModel(log_proba), np.array([[-0.03], [-0.07]])
     assert log_proba(X).argmax(1).tolist() == [1, 0]
     assert log_proba(X + 0.1).argmax(1).tolist() == [0, 1]
-    found = FGSM(0.1)(target, X, [0, 0])
-    assert log_proba(found).argmax(1).tolist() == [1, 1]
-    np.testing.assert_array_equal(found[0], X[0])
+    adversarial = FGSM(0.1)(target, X, [0, 0])
+    assert log_proba(adversarial).argmax(1).tolist() == [1, 1]
+    np.testing.assert_array_equal(adversarial[0], X[0])
 
 
 class Decoy(nn.Module):
-    """Class 1 comes close to class 0 towards (+, -) and never wins; class 2 wins at (+, +), by a bent way."""
+    """Class 1 approaches class 0 towards (+, -) and never wins; class 2 wins at (+, +), along a curved path."""
 
     def forward(self, x: Tensor) -> Tensor:
         a, b = x.T
         return torch.stack([0 * a, -0.05 * torch.exp(4 * (b - a)), -0.5 + 0.1 * b + 20 * a * b], 1)
 
 
-def test_a_targeted_climb_reaches_the_class_that_the_cross_entropy_leads_away_from() -> None:
+def test_only_targeted_pgd_reaches_a_class_against_the_gradient() -> None:
     target, X = AttackedNetwork(Decoy()), np.zeros((1, 2))
 
     def fooled(attack: FGSM | PGD) -> bool:

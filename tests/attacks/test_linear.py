@@ -1,4 +1,4 @@
-"""Linear models have a closed form: the margin to each class against the dual norm of its normal."""
+"""Test FGSM and PGD on linear models, where the margin to each class has a closed form."""
 
 from itertools import pairwise
 from typing import Any
@@ -20,19 +20,19 @@ def linear(k: int, d: int, seed: int, size: float = 3.0) -> tuple[np.ndarray, np
     return W, b, AttackedNetwork(MLP(d, k, seed=0, dtype=torch.float64).load([(W, b)]))
 
 
-def slack(W: np.ndarray, b: np.ndarray, X: np.ndarray, y: np.ndarray, radius: float, norm: str) -> np.ndarray:
-    """How far each point is from being fooled: the smallest (w_y - w_c) x + b_y - b_c - radius |w_y - w_c|_dual."""
+def signed_margins(W: np.ndarray, b: np.ndarray, X: np.ndarray, y: np.ndarray, radius: float, norm: str) -> np.ndarray:
+    """Return the smallest (w_y - w_c) x + b_y - b_c - radius |w_y - w_c|_dual of each point."""
     scores, dual = X @ W + b, 1 if norm == "linf" else 2
-    found = np.full(len(X), np.inf)
+    margin = np.full(len(X), np.inf)
     for c in range(len(b)):
         gap = scores[np.arange(len(X)), y] - scores[:, c] - radius * np.linalg.norm((W[:, y].T - W[:, c]), dual, axis=1)
-        found = np.where(y == c, found, np.minimum(found, gap))
-    return found
+        margin = np.where(y == c, margin, np.minimum(margin, gap))
+    return margin
 
 
 def is_robust(attack: Attack, target: AttackedNetwork, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    found = torch.from_numpy(attack(target, X, y, seed=0))
-    return target.log_proba(found).argmax(-1).numpy() == y
+    adversarial = torch.from_numpy(attack(target, X, y, seed=0))
+    return target.log_proba(adversarial).argmax(-1).numpy() == y
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
@@ -43,7 +43,7 @@ def test_exact(norm: str, seed: int, k: int, d: int, radius: float) -> None:
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(40, d)), rng.integers(0, k, 40)
     y[:20] = (X @ W + b).argmax(1)[:20]
-    exact = slack(W, b, X, y, radius, norm)
+    exact = signed_margins(W, b, X, y, radius, norm)
     clear = np.abs(exact) > 1e-9
     attacks: list[Attack] = [FGSM(radius, norm, targeted=True), PGD(radius, norm, steps=2)]
     attacks += [PGD(radius, norm, steps=2, targeted=True)] + ([FGSM(radius, norm)] if k == 2 else [])
@@ -52,7 +52,7 @@ def test_exact(norm: str, seed: int, k: int, d: int, radius: float) -> None:
 
 
 @pytest.mark.parametrize("attack", [FGSM(), PGD(steps=3)], ids=repr)
-def test_exact_where_the_model_is_so_sure_that_the_cross_entropy_is_rounded_to_zero(attack: Attack) -> None:
+def test_exact_where_the_cross_entropy_rounds_to_zero(attack: Attack) -> None:
     W, b, target = linear(2, 4, 0, size=2000.0)
     X = np.random.default_rng(1).normal(size=(50, 4))
     y = (X @ W + b).argmax(1)
@@ -60,7 +60,7 @@ def test_exact_where_the_model_is_so_sure_that_the_cross_entropy_is_rounded_to_z
     loss = torch.nn.functional.cross_entropy(target.module(x), torch.from_numpy(y), reduction="sum")
     (gradient,) = torch.autograd.grad(loss, x)
     assert (gradient == 0).all(1).any()
-    np.testing.assert_array_equal(is_robust(attack, target, X, y), slack(W, b, X, y, 0.2, "linf") > 0)
+    np.testing.assert_array_equal(is_robust(attack, target, X, y), signed_margins(W, b, X, y, 0.2, "linf") > 0)
 
 
 @pytest.mark.parametrize("make", [
@@ -68,31 +68,31 @@ def test_exact_where_the_model_is_so_sure_that_the_cross_entropy_is_rounded_to_z
     lambda r: PGD(r, "l2", steps=3),
 ])  # fmt: skip
 @pytest.mark.parametrize("k", [2, 4])
-def test_a_larger_ball_leaves_no_more_points(make: Any, k: int) -> None:
+def test_robust_points_shrink_with_the_radius(make: Any, k: int) -> None:
     W, b, target = linear(k, 3, 2)
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = (X @ W + b).argmax(1)
-    left = [is_robust(make(r), target, X, y) for r in (0.01, 0.05, 0.2, 0.5, 2.0)]
+    robust = [is_robust(make(r), target, X, y) for r in (0.01, 0.05, 0.2, 0.5, 2.0)]
     if k == 2 or "targeted" in repr(make(1)) or "PGD" in repr(make(1)):
-        assert all((more >= less).all() for more, less in pairwise(left))
-    assert left[0].mean() > left[-1].mean()
+        assert all((smaller_ball >= larger_ball).all() for smaller_ball, larger_ball in pairwise(robust))
+    assert robust[0].mean() > robust[-1].mean()
 
 
-def test_pgd_is_no_weaker_than_fgsm_and_more_steps_find_more() -> None:
+def test_pgd_is_stronger_than_fgsm() -> None:
     net = MLP(4, 3, (32, 32), seed=1, dtype=torch.float64)
     with torch.no_grad():
         net.layers[-1].weight.mul_(8)
     target = AttackedNetwork(net)
     X = np.random.default_rng(0).normal(size=(200, 4))
     y = target.log_proba(torch.from_numpy(X)).argmax(-1).numpy()
-    one = is_robust(FGSM(0.5, targeted=True), target, X, y)
-    many = is_robust(PGD(0.5, steps=20, targeted=True), target, X, y)
-    assert (many <= one).all()
-    assert many.sum() < one.sum()
+    fgsm = is_robust(FGSM(0.5, targeted=True), target, X, y)
+    pgd = is_robust(PGD(0.5, steps=20, targeted=True), target, X, y)
+    assert (pgd <= fgsm).all()
+    assert pgd.sum() < fgsm.sum()
 
 
-def test_bounds_in_linf_are_exact_too() -> None:
-    """Each coordinate of a linear score is pushed on its own: clipping the corner is the optimum in the box."""
+def test_fgsm_with_bounds_is_exact() -> None:
+    """A linear score is separable over coordinates, so the clipped corner is the optimum in the box."""
     W, b, target = linear(2, 3, 4)
     X = np.random.default_rng(0).uniform(0, 1, size=(80, 3))
     y = (X @ W + b).argmax(1)

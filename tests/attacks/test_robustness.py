@@ -1,4 +1,4 @@
-"""robust_accuracy, for every kind of classifier: against the closed form of linear models and against itself."""
+"""Test robust_accuracy of every kind of classifier; linear models have a closed form."""
 
 from typing import Any
 
@@ -52,24 +52,24 @@ def iris(binary: bool = False) -> tuple[pd.DataFrame, pd.Series]:
 @every
 @pytest.mark.parametrize("binary", [False, True], ids=["3 classes", "2 classes"])
 @pytest.mark.long
-def test_every_classifier_in_both_spaces(model: Any, binary: bool) -> None:
+def test_reports_are_consistent_in_both_spaces(model: Any, binary: bool) -> None:
     X, y = iris(binary)
     model.fit(X, y)
     for space in ("standardized", "input"):
-        found = robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
-        assert found.clean == pytest.approx(model.score(X, y))
-        assert 0 < found.accuracy == min(found.by_attack.values()) < found.clean
-        assert found.accuracy == pytest.approx(found.is_robust.mean())
-        assert list(found.by_attack) == ["fgsm", "FGSM(targeted=True)"]
-        assert found.skipped == {}
-        assert found == robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
-        assert robust_accuracy(model, X, y, eps=1e-9, space=space).accuracy == found.clean
+        report = robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
+        assert report.clean == pytest.approx(model.score(X, y))
+        assert 0 < report.accuracy == min(report.by_attack.values()) < report.clean
+        assert report.accuracy == pytest.approx(report.is_robust.mean())
+        assert list(report.by_attack) == ["fgsm", "FGSM(targeted=True)"]
+        assert report.skipped == {}
+        assert report == robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
+        assert robust_accuracy(model, X, y, eps=1e-9, space=space).accuracy == report.clean
         arrays = (
             robust_accuracy(model, X.to_numpy(), y.tolist(), space=space)
             if not hasattr(model, "feature_names_in_")
             else None
         )
-        assert arrays is None or arrays.accuracy == found.by_attack["fgsm"]
+        assert arrays is None or arrays.accuracy == report.by_attack["fgsm"]
 
 
 @pytest.mark.parametrize("space", ["standardized", "input"])
@@ -93,23 +93,23 @@ def test_the_closed_form_of_softmax_regression(space: str, binary: bool) -> None
         np.testing.assert_array_equal(robust_accuracy(model, X, y, attack, space=space).is_robust, expected)
 
 
-def test_differences_and_autograd_agree() -> None:
-    """The same softmax regression by our network and by scikit-learn's, whose gradients are differences."""
+def test_finite_differences_and_autograd_agree() -> None:
+    """One softmax regression as our network and as scikit-learn's, whose gradients are finite differences."""
     X, y = iris()
     Z = pd.DataFrame(StandardScaler().fit_transform(X), columns=X.columns)
     model = MixupClassifier.from_paper(mixer=None, **QUICK).fit(X, y)
-    twin = LogisticRegression(max_iter=1000).fit(Z.drop(columns="constant"), y)
+    logistic = LogisticRegression(max_iter=1000).fit(Z.drop(columns="constant"), y)
     layer = model.network_.layers[0]
-    twin.coef_, twin.intercept_ = (weights.detach().numpy() for weights in (layer.weight, layer.bias))
+    logistic.coef_, logistic.intercept_ = (weights.detach().numpy() for weights in (layer.weight, layer.bias))
     ours = robust_accuracy(model, X, y, ["fgsm", "pgd"], eps=0.3)
-    theirs = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], eps=0.3, space="input")
+    theirs = robust_accuracy(logistic, Z.drop(columns="constant"), y, ["fgsm", "pgd"], eps=0.3, space="input")
     assert ours == theirs
     np.testing.assert_array_equal(ours.is_robust, theirs.is_robust)
-    own_units = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], eps=0.3)
-    assert own_units == ours
+    standardized = robust_accuracy(logistic, Z.drop(columns="constant"), y, ["fgsm", "pgd"], eps=0.3)
+    assert standardized == ours
 
 
-def test_a_pool_is_attacked_as_a_whole() -> None:
+def test_a_pooled_classifier_is_attacked_with_its_density() -> None:
     X, y = iris()
     pool = (
         GenLabelClassifier(density="gaussian", pool_with_density=(0.3, 1.0), clean_fraction=0.5)
@@ -117,52 +117,52 @@ def test_a_pool_is_attacked_as_a_whole() -> None:
         .fit(X, y)
     )
     np.testing.assert_array_equal(pool.predict_log_proba_scaled(pool.scaler_(X.to_numpy())), pool.predict_log_proba(X))
-    found = robust_accuracy(pool, X, y, eps=0.3)
+    report = robust_accuracy(pool, X, y, eps=0.3)
     alone = MixupClassifier().set_params(**QUICK).fit(X, y)
     alone.network_, alone.scaler_ = pool.network_, pool.scaler_
-    assert (found.is_robust != robust_accuracy(alone, X, y, eps=0.3).is_robust).any()
+    assert (report.is_robust != robust_accuracy(alone, X, y, eps=0.3).is_robust).any()
 
 
 @pytest.mark.parametrize(
     "sparse, last", [(0.0, MixupClassifier().set_params(**QUICK)), (1.0, LogisticRegression(max_iter=1000))]
 )
-def test_a_pipeline_with_categories_is_attacked_behind_its_encoder(sparse: float, last: Any) -> None:
+def test_a_pipeline_with_categories_is_attacked_after_its_encoder(sparse: float, last: Any) -> None:
     X, y = iris()
     X = X.assign(colour=np.where(X.iloc[:, 0] > 5.5, "red", "blue")).drop(columns="constant")
     encode = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough", sparse_threshold=sparse)
     model = make_pipeline(encode, last).fit(X, y)
-    found = robust_accuracy(model, X, y)
-    assert found.accuracy < found.clean == pytest.approx(model.score(X, y))
+    report = robust_accuracy(model, X, y)
+    assert report.accuracy < report.clean == pytest.approx(model.score(X, y))
     with pytest.raises(ValueError, match="text"):
         robust_accuracy(model, X, y, space="input")
 
 
-def test_a_model_without_probabilities_is_attacked_by_its_decisions() -> None:
+def test_a_model_without_probabilities_needs_a_decision_attack() -> None:
     pytest.importorskip("foolbox", reason="needs foolbox", exc_type=ImportError)
     X, y = iris(binary=True)
     model = make_pipeline(StandardScaler(), LinearSVC()).fit(X, y)
-    found = robust_accuracy(model, X, y, ["fgsm", Boundary(0.3, steps=100)])
-    assert found.skipped == {"fgsm": "it needs gradients, but the model gives no probabilities"}
-    assert found.accuracy < found.clean
+    report = robust_accuracy(model, X, y, ["fgsm", Boundary(0.3, steps=100)])
+    assert list(report.skipped) == ["fgsm"]
+    assert report.accuracy < report.clean
     with pytest.raises(ValueError, match="gradients"):
         robust_accuracy(model, X, y, "pgd")
 
 
-def test_true_labels_count_not_predicted_ones() -> None:
+def test_robustness_refers_to_true_labels() -> None:
     X, y = iris()
     model = LINEAR.fit(X, y)
     shifted = y.map({"setosa": "virginica", "versicolor": "setosa", "virginica": "versicolor"})
-    found = robust_accuracy(model, X, shifted, ["fgsm", "pgd"])
-    assert found.clean < 0.2
-    assert found.accuracy <= found.clean
-    none = robust_accuracy(model, X[model.predict(X) != shifted], shifted[model.predict(X) != shifted], "pgd")
-    assert (none.clean, none.accuracy) == (0, 0)
+    report = robust_accuracy(model, X, shifted, ["fgsm", "pgd"])
+    assert report.clean < 0.2
+    assert report.accuracy <= report.clean
+    all_wrong = robust_accuracy(model, X[model.predict(X) != shifted], shifted[model.predict(X) != shifted], "pgd")
+    assert (all_wrong.clean, all_wrong.accuracy) == (0, 0)
 
 
-class Lost(ClassifierMixin, BaseEstimator):
-    """Says "a", and nothing beyond 0."""
+class NonePredictor(ClassifierMixin, BaseEstimator):
+    """Predicts "a" where x_0 <= 0 and None elsewhere."""
 
-    def fit(self, X: np.ndarray, y: Any) -> "Lost":
+    def fit(self, X: np.ndarray, y: Any) -> "NonePredictor":
         self.classes_ = np.array(["a", "b"])
         return self
 
@@ -170,39 +170,41 @@ class Lost(ClassifierMixin, BaseEstimator):
         return np.where(X[:, 0] > 0, None, "a")
 
 
-class Numbers(Lost):
-    """The same by probabilities, of which one is no number beyond 0."""
+class NaNPredictor(NonePredictor):
+    """The same with probabilities, one of which is NaN where x_0 > 0."""
 
     def __init__(self, column: int) -> None:
         self.column = column
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        share = 0.75 - np.arctan(X[:, 0]) / 10
-        found = np.stack([share, 1 - share], 1)
-        found[X[:, 0] > 0, self.column] = np.nan
-        return found
+        first = 0.75 - np.arctan(X[:, 0]) / 10
+        proba = np.stack([first, 1 - first], 1)
+        proba[X[:, 0] > 0, self.column] = np.nan
+        return proba
 
 
 @pytest.mark.parametrize(
-    "model", [Numbers(0), *(pytest.param(one, marks=pytest.mark.long) for one in (Numbers(1), Lost()))], ids=repr
+    "model",
+    [NaNPredictor(0), *(pytest.param(slow, marks=pytest.mark.long) for slow in (NaNPredictor(1), NonePredictor()))],
+    ids=repr,
 )
-def test_points_for_which_a_model_gives_nan_are_wrong(model: Any) -> None:
+def test_points_with_nan_predictions_are_wrong(model: Any) -> None:
     pytest.importorskip("foolbox", reason="needs foolbox", exc_type=ImportError)
     X, y = np.random.default_rng(0).uniform(-1, 0.5, size=(30, 2)), ["a"] * 30
     for name in ("fgsm", "pgd", "boundary") if hasattr(model, "predict_proba") else ["boundary"]:
-        found = robust_accuracy(model.fit(X, y), X, y, name, space="input")
-        assert found.clean == pytest.approx((X[:, 0] <= 0).mean())
-        assert not found.is_robust[X[:, 0] > -0.19].any()
-        assert found.is_robust[X[:, 0] < -0.2].all()
-    found = margins(model, X, y)
-    np.testing.assert_array_equal(found.correct, X[:, 0] <= 0)
-    np.testing.assert_allclose(found.distances, np.maximum(-X[:, 0], 0), rtol=0.03)
+        report = robust_accuracy(model.fit(X, y), X, y, name, space="input")
+        assert report.clean == pytest.approx((X[:, 0] <= 0).mean())
+        assert not report.is_robust[X[:, 0] > -0.19].any()
+        assert report.is_robust[X[:, 0] < -0.2].all()
+    result = margins(model, X, y)
+    np.testing.assert_array_equal(result.correct, X[:, 0] <= 0)
+    np.testing.assert_allclose(result.distances, np.maximum(-X[:, 0], 0), rtol=0.03)
 
 
 @pytest.mark.parametrize("change, match", [
     ({"y": ["daisy"] * 150}, "daisy"),
     ({"y": [0] * 150}, "labels"),
-    ({"y": ["setosa"] * 3}, "y has shape"),
+    ({"y": ["setosa"] * 3}, "y"),
     ({"X": np.ones((150, 2))}, "features"),
     ({"X": np.full((150, 5), np.nan)}, "NaN"),
     ({"eps": 0}, "eps="),
@@ -213,20 +215,20 @@ def test_points_for_which_a_model_gives_nan_are_wrong(model: Any) -> None:
     ({"model": LinearRegression().fit(np.eye(3), np.ones(3)), "X": np.eye(3)}, "classes_"),
     ({"model": GenerativeClassifier()}, "not fitted"),
 ])  # fmt: skip
-def test_bad_input_is_named(change: dict[str, Any], match: str) -> None:
+def test_bad_input_raises(change: dict[str, Any], match: str) -> None:
     X, y = iris()
-    given = {"model": LINEAR.fit(X.to_numpy(), y), "X": X.to_numpy(), "y": y, "attack": "fgsm"} | change
+    arguments = {"model": LINEAR.fit(X.to_numpy(), y), "X": X.to_numpy(), "y": y, "attack": "fgsm"} | change
     with pytest.raises(Exception, match=match) as raised:
-        robust_accuracy(**given)
+        robust_accuracy(**arguments)
     assert isinstance(raised.value, ValueError)
 
 
-def test_a_function_is_no_model() -> None:
+def test_a_function_raises() -> None:
     with pytest.raises(TypeError, match="function"):
         robust_accuracy(lambda x: x, np.zeros((2, 2)), np.array([0, 1]), "pgd")
 
 
-def test_attacks_are_independent_of_their_company() -> None:
+def test_an_attack_is_independent_of_the_other_attacks() -> None:
     X, y = iris()
     model = MixupClassifier((16,)).set_params(**QUICK).fit(X, y)
     state = torch.random.get_rng_state()
@@ -237,9 +239,9 @@ def test_attacks_are_independent_of_their_company() -> None:
     assert str(alone).splitlines()[0].startswith("clean")
 
 
-def test_an_attack_is_named_as_it_ran() -> None:
+def test_attack_names_have_the_final_eps() -> None:
     X, y = load_iris(return_X_y=True)
     model = GenerativeClassifier("gaussian").fit(X, y)
-    found = robust_accuracy(model, X[::10], y[::10], [FGSM(0.1), "fgsm"], eps=0.5)
-    assert list(found.by_attack) == ["FGSM(eps=0.5)", "fgsm"]
-    assert found.by_attack["FGSM(eps=0.5)"] == found.by_attack["fgsm"]
+    report = robust_accuracy(model, X[::10], y[::10], [FGSM(0.1), "fgsm"], eps=0.5)
+    assert list(report.by_attack) == ["FGSM(eps=0.5)", "fgsm"]
+    assert report.by_attack["FGSM(eps=0.5)"] == report.by_attack["fgsm"]

@@ -1,4 +1,4 @@
-"""Targets: their gradients against autograd and finite differences, and what they refuse."""
+"""Test attacked models: gradients against autograd and closed forms, and errors."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP
 
 
-def truth(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def autograd_gradient(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     x = x.clone().requires_grad_()
     return torch.autograd.grad(cross_entropy(net(x), y, reduction="sum"), x)[0]
 
@@ -34,20 +34,20 @@ def sample(m: int = 25, k: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("hidden", [(), (8,), (8, 6)])
-def test_gradient_is_that_of_the_cross_entropy(k: int, hidden: tuple[int, ...]) -> None:
+def test_log_odds_gradient_equals_autograd_of_the_cross_entropy(k: int, hidden: tuple[int, ...]) -> None:
     net = MLP(4, k, hidden, seed=1, dtype=torch.float64)
     x, y = sample(k=k)
 
     def log_proba(X: np.ndarray) -> np.ndarray:
         return net(torch.from_numpy(X)).log_softmax(-1).detach().numpy()
 
-    expected = truth(net, x, y)
+    expected = autograd_gradient(net, x, y)
     torch.testing.assert_close(loss_gradient(AttackedNetwork(net), x, y), expected)
     torch.testing.assert_close(loss_gradient(FunctionModel(log_proba), x, y), expected, atol=1e-7, rtol=1e-6)
     assert all(weights.grad is None for weights in net.parameters())
     fleet = Fleet((4, *hidden, k), [0, 1, 2], 5, torch.float32, torch.device("cpu"))
     fleet.theta += torch.from_numpy(np.random.default_rng(0).normal(size=fleet.theta.shape)).float()
-    each = torch.stack([truth(fleet.network(2, c), x, y) for c in range(5)])
+    each = torch.stack([autograd_gradient(fleet.network(2, c), x, y) for c in range(5)])
     target = AttackedFleet(fleet, 2)
     torch.testing.assert_close(loss_gradient(target, x.expand(5, -1, -1), y.expand(5, -1)), each)
     twice = torch.stack([x.expand(5, -1, -1), -x.expand(5, -1, -1)])
@@ -58,7 +58,7 @@ def test_gradient_is_that_of_the_cross_entropy(k: int, hidden: tuple[int, ...]) 
     AttackedNetwork(MLP(4, 3, (8,), seed=1, dtype=torch.float64)),
     AttackedFleet(Fleet((4, 8, 3), [0], 2, torch.float64, torch.device("cpu"))),
 ], ids=["network", "fleet"])  # fmt: skip
-def test_blocks_of_points_change_nothing(target: AttackedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_points_equal_one_block(target: AttackedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = sample()
     x, y = x.expand(*target.batch_shape, -1, -1), y.expand(*target.batch_shape, -1)
     whole = target.log_proba(x), target.log_odds_gradient(x, y)
@@ -66,20 +66,20 @@ def test_blocks_of_points_change_nothing(target: AttackedModel, monkeypatch: pyt
     torch.testing.assert_close((target.log_proba(x), target.log_odds_gradient(x, y)), whole)
 
 
-def test_slope_is_along_the_gradient_and_towards_a_named_class() -> None:
+def test_log_odds_gradient_of_a_given_class_equals_autograd() -> None:
     net = MLP(4, 3, (8,), seed=1, dtype=torch.float64)
     x, y = sample()
     target, other = AttackedNetwork(net), (y + 1) % 3
-    wrong = 1 - target.log_proba(x).exp().gather(1, y[:, None])
-    torch.testing.assert_close(target.log_odds_gradient(x, y) * wrong, truth(net, x, y))
+    error = 1 - target.log_proba(x).exp().gather(1, y[:, None])
+    torch.testing.assert_close(target.log_odds_gradient(x, y) * error, autograd_gradient(net, x, y))
     point = x.clone().requires_grad_()
     scores = net(point)
     gap = (scores.gather(1, other[:, None]) - scores.gather(1, y[:, None])).sum()
     torch.testing.assert_close(target.log_odds_gradient(x, y, other), torch.autograd.grad(gap, point)[0])
 
 
-def test_a_density_is_differentiated_by_differences() -> None:
-    """Fully shrunk, a Gaussian is a sphere of mean mu and variance s, and the slope of its log is (mu - x) / s."""
+def test_finite_differences_of_a_density_equal_the_closed_form() -> None:
+    """A fully shrunk Gaussian has mean mu and covariance s I; its score is (mu - x) / s."""
     rng = np.random.default_rng(0)
     y = np.arange(2).repeat(100)
     X = (1 + y[:, None]) * rng.normal(size=(200, 4)) + y[:, None]
@@ -95,7 +95,7 @@ def test_a_density_is_differentiated_by_differences() -> None:
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-8), (np.float32, 1e-2)])
-def test_steps_of_differences_suit_the_scale_and_the_precision(dtype: Any, tolerance: float) -> None:
+def test_finite_differences_adapt_to_scale_and_precision(dtype: Any, tolerance: float) -> None:
     scale = np.array([1e-6, 1.0, 1e6])
     W = np.random.default_rng(0).normal(size=(3, 3)) / scale[:, None]
 
@@ -109,7 +109,7 @@ def test_steps_of_differences_suit_the_scale_and_the_precision(dtype: Any, toler
     np.testing.assert_allclose(slope, exact, atol=tolerance)
 
 
-def test_a_function_of_steps_is_seen_by_wider_differences() -> None:
+def test_finite_differences_widen_for_a_step_function() -> None:
     def stump(X: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.log(np.where(X[:, :1] > 0.5, [[0.0, 1.0]], [[1.0, 0.0]]))
@@ -119,11 +119,11 @@ def test_a_function_of_steps_is_seen_by_wider_differences() -> None:
     slope = target.log_odds_gradient(x, y)
     assert slope[0, 0] > 0
     assert (slope[1] == 0).all()
-    found = FGSM(0.2)(target, x, y)
-    assert target.log_proba(found).argmax(-1).tolist() == [1, 0]
+    adversarial = FGSM(0.2)(target, x, y)
+    assert target.log_proba(adversarial).argmax(-1).tolist() == [1, 0]
 
 
-def test_a_model_that_gives_classes_has_no_gradient() -> None:
+def test_a_decision_model_has_no_gradient() -> None:
     target = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
     x, y = torch.zeros(2, 1), torch.tensor([0, 1])
     assert target.log_proba(x).argmax(-1).tolist() == [0, 0]
@@ -133,7 +133,7 @@ def test_a_model_that_gives_classes_has_no_gradient() -> None:
         FGSM()(target, x, y)
 
 
-def test_wrong_targets_are_named() -> None:
+def test_bad_models_raise() -> None:
     with pytest.raises(ValueError, match="Dropout"):
         AttackedNetwork(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))
     AttackedNetwork(nn.Sequential(nn.Linear(2, 2), nn.Dropout()).eval())
