@@ -1,4 +1,4 @@
-"""`genlabel diagnose`: what the library says of a table, told with what was found in the table."""
+"""Test `genlabel diagnose`: the diagnosis of the library, and the leaks of the table."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ SHORT = ("--cv", "2", "--seed", "3")
 
 
 def rows(n: int = 60) -> pd.DataFrame:
-    """Three classes in a line, so that blends of the outer two land among the third."""
+    """Three classes in a line, so that mixed samples of the outer two intrude into the third."""
     rng = np.random.default_rng(0)
     y = rng.permutation(n) % 3
     return pd.DataFrame(
@@ -35,8 +35,8 @@ def invoke(*words: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with what was written, and what was printed for machines; a row without a class and a copy are in it."""
+def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The output folder and the JSON of a table with a missing label and a duplicate row."""
     folder = tmp_path_factory.mktemp("diagnosed")
     table = rows()
     table.loc[0, "kind"] = None
@@ -50,18 +50,18 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return folder, json.loads(result.stdout)
 
 
-def test_it_is_the_library_diagnosis_without_leaks_and_with_duplicates_grouped(
-    told: tuple[Path, dict[str, Any]],
+def test_the_diagnosis_equals_the_library(
+    diagnosed: tuple[Path, dict[str, Any]],
 ) -> None:
-    folder, found = told
+    folder, result = diagnosed
     table = pd.read_csv(folder / "t.csv")[1:]
     X = pd.get_dummies(table[["a", "b", "color"]], dtype=float)
-    groups = [*range(30), 29, *range(30, 59)]  # row 31 of the file is a copy of row 30
+    groups = [*range(30), 29, *range(30, 59)]  # row 31 of the file duplicates row 30
     expected = diagnose(X.to_numpy(), table["kind"].to_numpy(), groups=groups, cv=2, random_state=3)
-    assert found["diagnosis"]["verdict"] == expected.to_dict()["verdict"]
-    assert found["diagnosis"]["experiment"] == expected.to_dict()["experiment"]
-    assert found["rows"] == 60
-    assert found["leaks"] == [
+    assert result["diagnosis"]["verdict"] == expected.to_dict()["verdict"]
+    assert result["diagnosis"]["experiment"] == expected.to_dict()["experiment"]
+    assert result["rows"] == 60
+    assert result["leaks"] == [
         "left out column 'key': its values are row numbers (--force-include 'key' uses it)",
         "rows that equal an earlier row: 1; equal rows stay on one side of every split",
     ]
@@ -74,17 +74,17 @@ def test_it_is_the_library_diagnosis_without_leaks_and_with_duplicates_grouped(
     ]
 
 
-def test_rows_are_those_of_the_file(told: tuple[Path, dict[str, Any]]) -> None:
-    folder, _ = told
-    table, blends = pd.read_csv(folder / "t.csv"), pd.read_csv(folder / "frames" / "mixed_samples.csv")
+def test_row_numbers_refer_to_the_file(diagnosed: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = diagnosed
+    table, mixed_samples = pd.read_csv(folder / "t.csv"), pd.read_csv(folder / "frames" / "mixed_samples.csv")
     for side in ("1", "2"):
-        assert table["kind"][blends[f"row_{side}"]].tolist() == blends[f"class_{side}"].tolist()
-    assert blends["row_1"].max() == 60
+        assert table["kind"][mixed_samples[f"row_{side}"]].tolist() == mixed_samples[f"class_{side}"].tolist()
+    assert mixed_samples["row_1"].max() == 60
 
 
 def test_leaks_are_printed_below_the_verdict(tmp_path: Path) -> None:
     table = rows()
-    table["kind"] = np.random.default_rng(1).permutation(table["kind"])  # nothing to be learned: it ends early
+    table["kind"] = np.random.default_rng(1).permutation(table["kind"])  # the diagnosis of noise ends early
     table.to_csv(tmp_path / "t.csv", index=False)
     result = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT)
     assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""Names that options offer without heavy imports are those that the library knows."""
+"""Test that the choices of options equal the registered names."""
 
 from genlabel.cli.compare import Density
 from genlabel.cli.fit import TableMethod
@@ -6,10 +6,10 @@ from genlabel.evaluation.table_models import TABLE_METHODS
 from genlabel.registry import DENSITIES
 
 
-def test_densities_are_those_of_the_registry() -> None:
+def test_density_choices_equal_the_registry() -> None:
     ours = {name for name, cls in DENSITIES.classes().items() if cls.__module__.startswith("genlabel.")}
-    assert {density.value for density in Density} == {*ours, "auto"}  # examples of pages register others
+    assert {density.value for density in Density} == {*ours, "auto"}  # documentation examples register others
 
 
-def test_methods_are_those_of_table_models() -> None:
+def test_method_choices_equal_the_table_methods() -> None:
     assert [method.value for method in TableMethod] == list(TABLE_METHODS)

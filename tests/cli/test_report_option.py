@@ -1,4 +1,4 @@
-"""`--report` of `genlabel compare` and `genlabel diagnose`: the page is that of the same table and the same command."""
+"""Test `--report` of `genlabel compare` and `genlabel diagnose`."""
 
 import json
 import shlex
@@ -19,7 +19,7 @@ from genlabel.evaluation.comparison import PRIOR_BASELINE
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a table of which nothing can be learned: a diagnosis ends early. A copy and an id are in it."""
+    """A working folder with a table of noise, an id and a duplicate row; its diagnosis ends early."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)).round(3), columns=["key", "a", "b"])
     table["color"], table["kind"] = rng.choice(["red", "blue"], 60), rng.permutation(["low", "mid's", "top"] * 20)
@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "mixup": LogisticRegression(C=0.1),
         PRIOR_BASELINE: DummyClassifier(),
     }
-    monkeypatch.setattr(comparison, "default_methods", lambda *given: methods)
+    monkeypatch.setattr(comparison, "default_methods", lambda *_: methods)
     return tmp_path
 
 
@@ -44,32 +44,30 @@ def test_compare_writes_a_page_with_the_diagnosis(here: Path) -> None:
     words = ["compare", "my table.csv", "--target", "kind", "--n-splits", "2", "--jobs", "1", "--seed", "3"]
     result = invoke(*words, "--report", "new/page.html")
     assert result.exit_code == 0, result.output
-    found = json.loads((here / "new/page.json").read_text(encoding="utf-8"))
-    assert sorted(shlex.split(found["command"])) == sorted(["genlabel", *words, "--report", "new/page.html"])
-    assert found["diagnosis"]["verdict"]["word"] == "not trusted"
-    assert found["diagnosis"]["table"]["rows"] == found["table"]["rows"] == 61
-    assert any(note.startswith("rows that equal an earlier row: 1") for note in found["table"]["notes"])
-    assert any(note.startswith("left out column 'key'") for note in found["table"]["notes"])
-    assert f"s): {found['diagnosis']['verdict']['sentence']}" in result.stdout
+    data = json.loads((here / "new/page.json").read_text(encoding="utf-8"))
+    assert sorted(shlex.split(data["command"])) == sorted(["genlabel", *words, "--report", "new/page.html"])
+    assert data["diagnosis"]["verdict"]["word"] == "not trusted"
+    assert data["diagnosis"]["table"]["rows"] == data["table"]["rows"] == 61
+    assert any(note.startswith("rows that equal an earlier row: 1") for note in data["table"]["notes"])
+    assert any(note.startswith("left out column 'key'") for note in data["table"]["notes"])
+    assert f"s): {data['diagnosis']['verdict']['sentence']}" in result.stdout
     assert "wrote compare-my table.png, new/page.html and new/page.json" in result.stdout
-    told = json.loads(invoke(*words, "--json").stdout)
-    assert told["methods"] == found["comparison"]["methods"]
-    assert told["verdict"] == found["comparison"]["verdict"]
+    printed = json.loads(invoke(*words, "--json").stdout)
+    assert printed["methods"] == data["comparison"]["methods"]
+    assert printed["verdict"] == data["comparison"]["verdict"]
 
 
 def test_diagnose_writes_a_page(here: Path) -> None:
     result = invoke("diagnose", "my table.csv", "--target", "kind", "--cv", "2", "--report", "page.html", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads((here / "page.json").read_text(encoding="utf-8"))
-    assert found["diagnosis"] == json.loads(result.stdout)["diagnosis"]
-    assert "comparison" not in found
+    data = json.loads((here / "page.json").read_text(encoding="utf-8"))
+    assert data["diagnosis"] == json.loads(result.stdout)["diagnosis"]
+    assert "comparison" not in data
     assert "The stacked density cannot be trusted here" in (here / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["compare", "diagnose"])
-@pytest.mark.parametrize(
-    "path, message", [("page.txt", "end it in .html or .htm"), ("my table.csv/p.html", "cannot be written")]
-)
+@pytest.mark.parametrize("path, message", [("page.txt", ".html"), ("my table.csv/p.html", "cannot be written")])
 def test_an_unwritable_report_is_reported_before_training(here: Path, command: str, path: str, message: str) -> None:
     result = invoke(command, "my table.csv", "--target", "kind", "--report", path)
     assert result.exit_code == 2
@@ -89,5 +87,5 @@ def test_the_table_is_not_overwritten(here: Path, command: str) -> None:
         before = Path(source).read_bytes()
         result = invoke(command, source, "--target", "kind", option, path)
         assert result.exit_code == 2
-        assert "is the table itself, which would be lost; name another file" in result.stderr
+        assert "the table itself" in result.stderr
         assert Path(source).read_bytes() == before

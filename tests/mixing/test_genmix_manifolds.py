@@ -1,4 +1,4 @@
-"""GenMix between manifolds whose distances are known: parallel lines in every norm, circles in the plane."""
+"""Test GenMix between manifolds of known distance: parallel lines in every norm, circles in the plane."""
 
 import numpy as np
 import pytest
@@ -12,22 +12,22 @@ NORMS = {"l1": 1, "l2": 2, "linf": torch.inf}
 
 
 class LineDensity(ClassDensity):
-    """log p_c = -d(x, M_c), with M_c the horizontal line at height c `apart`: its nearest point is below or above."""
+    """log p_c = -d(x, M_c), where M_c is the horizontal line at height c * gap."""
 
-    def __init__(self, norm: str, apart: float = 2.0) -> None:
+    def __init__(self, norm: str, gap: float = 2.0) -> None:
         self.norm = norm
-        self.apart = apart
+        self.gap = gap
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self.heights_ = self.apart * torch.arange(len(self.classes_), dtype=torch.float64)
+        self.heights_ = self.gap * torch.arange(len(self.classes_), dtype=torch.float64)
 
     def manifolds(self) -> "LineDensity":
         return self
 
     def project(self, X: Tensor) -> Tensor:
-        found = X[:, None].repeat(1, len(self.heights_), 1)
-        found[..., 1] = self.heights_
-        return found
+        nearest = X[:, None].repeat(1, len(self.heights_), 1)
+        nearest[..., 1] = self.heights_
+        return nearest
 
     def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
         return -torch.linalg.vector_norm(X[:, None] - points, NORMS[self.norm], -1)
@@ -37,20 +37,20 @@ class LineDensity(ClassDensity):
 
 
 class CircleDensity(LineDensity):
-    """The same with circles of given centres and radii."""
+    """The same density with circles of given centers and radii."""
 
-    def __init__(self, centres: tuple[tuple[float, float], ...], radii: tuple[float, ...]) -> None:
-        self.centres = centres
+    def __init__(self, centers: tuple[tuple[float, float], ...], radii: tuple[float, ...]) -> None:
+        self.centers = centers
         self.radii = radii
         self.norm = "l2"
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self.circles_ = torch.tensor(self.centres).double(), torch.tensor(self.radii).double()
+        self.circles_ = torch.tensor(self.centers).double(), torch.tensor(self.radii).double()
 
     def project(self, X: Tensor) -> Tensor:
-        centres, radii = self.circles_
-        away = X[:, None] - centres
-        return centres + radii[:, None] * away / away.norm(dim=-1, keepdim=True)
+        centers, radii = self.circles_
+        offset = X[:, None] - centers
+        return centers + radii[:, None] * offset / offset.norm(dim=-1, keepdim=True)
 
 
 def on_circles(density: CircleDensity, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -58,12 +58,12 @@ def on_circles(density: CircleDensity, n: int, seed: int = 0) -> tuple[np.ndarra
     y = np.arange(n) % len(density.radii)
     angle = rng.uniform(0, 2 * np.pi, n)
     points = np.array(density.radii)[y, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    return np.array(density.centres)[y] + points, y
+    return np.array(density.centers)[y] + points, y
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("lam", [0.5, 0.3, (0.2, 0.8)], ids=str)
-def test_between_parallel_lines_the_height_is_known_in_every_norm(norm: str, lam: float) -> None:
+def test_points_between_parallel_lines_have_the_exact_height(norm: str, lam: float) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
     X = np.column_stack([rng.uniform(-1, 1, 60), 2.0 * y])
@@ -84,20 +84,20 @@ CIRCLES = [
 
 @pytest.mark.parametrize("density", CIRCLES, ids=repr)
 @pytest.mark.parametrize("lam", [0.5, 0.4])
-def test_between_circles_every_point_has_the_difference_of_its_distances(density: CircleDensity, lam: float) -> None:
+def test_points_between_circles_have_the_exact_difference_of_distances(density: CircleDensity, lam: float) -> None:
     X, y = on_circles(density, 90)
     genmix = GenMix(density, n_aug=60, lam=lam, random_state=0)
     points = genmix.fit_resample(X, y)[0][90:]
-    centres, radii = np.array(density.centres), np.array(density.radii)
-    away = np.abs(np.linalg.norm(points[:, None] - centres, axis=-1) - radii)
+    centers, radii = np.array(density.centers), np.array(density.radii)
+    distances = np.abs(np.linalg.norm(points[:, None] - centers, axis=-1) - radii)
     rows = np.arange(60)
-    found = away[rows, genmix.pair_[:, 1]] - away[rows, genmix.pair_[:, 0]]
-    np.testing.assert_allclose(found, np.log(1 / lam - 1), atol=5e-6)
-    assert (np.sort(away, 1)[:, 1] >= away[rows[:, None], genmix.pair_].max(1) - 1e-9).all()  # no third class
+    difference = distances[rows, genmix.pair_[:, 1]] - distances[rows, genmix.pair_[:, 0]]
+    np.testing.assert_allclose(difference, np.log(1 / lam - 1), atol=5e-6)
+    assert (np.sort(distances, 1)[:, 1] >= distances[rows[:, None], genmix.pair_].max(1) - 1e-9).all()  # no third class
 
 
-def test_few_projections_are_enough() -> None:
-    """Frozen distances are right to first order, so that the steps converge as Newton's do."""
+def test_few_projections_suffice() -> None:
+    """Frozen distances are exact to first order, so the steps converge like Newton steps."""
     density = CircleDensity(((0.0, 0.0), (0.3, 0.0)), (1.0, 2.5))
     X, y = on_circles(density, 60)
     calls: list[int] = []
@@ -107,14 +107,16 @@ def test_few_projections_are_enough() -> None:
             calls.append(len(X))
             return super().project(X)
 
-    GenMix(Counting(density.centres, density.radii), n_aug=100, random_state=0).fit_resample(X, y)
+    GenMix(Counting(density.centers, density.radii), n_aug=100, random_state=0).fit_resample(X, y)
     assert sum(calls) < 100 * 12
 
 
-def test_an_inexact_inversion_needs_a_larger_eps_and_is_told_so() -> None:
+def test_an_inexact_inversion_needs_a_larger_eps() -> None:
     class Rough(CircleDensity):
         def project(self, X: Tensor) -> Tensor:
-            return super().project(X) + 1e-3 * torch.sin(1e9 * X)[:, None]  # as if it had stopped too early
+            return (
+                super().project(X) + 1e-3 * torch.sin(1e9 * X)[:, None]
+            )  # the error of an inversion that stops too early
 
     density = Rough(((0.0, 0.0), (0.3, 0.0)), (1.0, 2.5))
     X, y = on_circles(density, 60)
@@ -125,7 +127,7 @@ def test_an_inexact_inversion_needs_a_larger_eps_and_is_told_so() -> None:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_points_between_the_manifolds_of_a_gan_are_at_equal_distances(norm: str) -> None:
+def test_points_between_gan_manifolds_are_equidistant(norm: str) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     X = np.column_stack([rng.normal(size=80), 2.0 * y + 0.1 * rng.normal(size=80)])

@@ -1,4 +1,4 @@
-"""GenMix in a hidden space: points between features, inverted to inputs that have them."""
+"""Test GenMix in a hidden space, with its points inverted to inputs."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ from genlabel.training.networks import MLP
 def digits() -> tuple[np.ndarray, np.ndarray]:
     """Sevens and nines of 8 x 8 pixels in [0, 1]."""
     X, y = load_digits(return_X_y=True)
-    some = np.isin(y, (7, 9))
-    return X[some] / 16.0, y[some]
+    rows = np.isin(y, (7, 9))
+    return X[rows] / 16.0, y[rows]
 
 
 def loader(X: np.ndarray, y: np.ndarray) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -36,7 +36,7 @@ def robust() -> MLP:
     return network.eval()
 
 
-def test_what_is_found_between_the_features_is_what_the_inverted_points_have(robust: MLP) -> None:
+def test_inverted_points_have_the_hidden_features(robust: MLP) -> None:
     X, y = digits()
     genmix = GenMix(GaussianDensity("ledoit-wolf"), n_aug=20, standardize=True)
     hidden = HiddenGenMix(robust, genmix=genmix, bounds=(0.0, 1.0), steps=300, output="soft", random_state=0)
@@ -45,16 +45,16 @@ def test_what_is_found_between_the_features_is_what_the_inverted_points_have(rob
     points, labels = points[len(X) :], labels[len(X) :]
     assert points.min() >= 0.0
     assert points.max() <= 1.0
-    found = robust.encode(torch.from_numpy(points).float(), 1).detach().numpy()
-    misfit = np.linalg.norm(found - hidden.features_, axis=1) / np.linalg.norm(hidden.features_, axis=1)
+    features = robust.encode(torch.from_numpy(points).float(), 1).detach().numpy()
+    misfit = np.linalg.norm(features - hidden.features_, axis=1) / np.linalg.norm(hidden.features_, axis=1)
     np.testing.assert_allclose(misfit, hidden.misfit_, atol=1e-5)
     assert np.median(misfit) < 0.1
     np.testing.assert_allclose(labels, 0.5, atol=1e-6)
     density = hidden.genmix_.density_.log_prob(hidden.genmix_.scaler_(hidden.features_))
-    np.testing.assert_allclose(density[:, 0], density[:, 1], atol=1e-6)  # as asked, between the features
+    np.testing.assert_allclose(density[:, 0], density[:, 1], atol=1e-6)  # lam = 0.5 in the hidden space
 
 
-def test_images_are_given_to_the_network_in_their_shape() -> None:
+def test_images_reach_the_network_in_their_shape() -> None:
     class Flat(torch.nn.Module):
         depth = 1
 
@@ -81,27 +81,27 @@ def test_an_invertible_map_is_inverted() -> None:
     network = MLP(3, 2, hidden=(24,), seed=1, dtype=torch.float64)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(10, 3)))
     z = network.encode(x, 1).detach().numpy()
-    found, misfit = invert_features(network, 1, z, torch.zeros_like(x), None, steps=2000, learning_rate=0.02)
+    inverted, misfit = invert_features(network, 1, z, torch.zeros_like(x), None, steps=2000, learning_rate=0.02)
     assert misfit.max() < 0.02
-    np.testing.assert_allclose(found, x, atol=0.1)
+    np.testing.assert_allclose(inverted, x, atol=0.1)
 
 
-def test_training_on_attacked_points_leaves_more_accuracy_under_attack(robust: MLP) -> None:
+def test_robust_training_raises_accuracy_under_attack(robust: MLP) -> None:
     X, y = digits()
     plain = MLP(64, 2, hidden=(32,), seed=0)
     train_network(plain, loader(X, y), seed=0, epochs=25, learning_rate=0.01, optimizer=Adam())
     attack = PGD(0.2, steps=10, bounds=(0.0, 1.0))
     index = (y == 9).astype(int)
-    left = [float((attacked(network, attack, X, index) == index).mean()) for network in (plain, robust)]
-    assert left[1] > left[0] + 0.05
+    accuracies = [float((predict_attacked(network, attack, X, index) == index).mean()) for network in (plain, robust)]
+    assert accuracies[1] > accuracies[0] + 0.05
 
 
-def attacked(network: MLP, attack: PGD, X: np.ndarray, index: np.ndarray) -> np.ndarray:
+def predict_attacked(network: MLP, attack: PGD, X: np.ndarray, index: np.ndarray) -> np.ndarray:
     moved = attack(AttackedNetwork(network.eval()), X, index, seed=0)
     return network(torch.from_numpy(moved).float()).argmax(1).numpy()
 
 
-def test_every_epoch_attacks_the_network_as_it_is_then() -> None:
+def test_every_epoch_attacks_the_current_network() -> None:
     X, y = digits()
     network = MLP(64, 2, hidden=(8,), seed=0).train()
     batches = AttackedBatches(network, loader(X, y), PGD(0.1, steps=2, random_start=False))

@@ -1,4 +1,4 @@
-"""The nearest-neighbour rule against a loop over the points."""
+"""Test the nearest-neighbor rule of intrusion against a loop over the points."""
 
 import numpy as np
 import pytest
@@ -38,19 +38,19 @@ def test_equals_the_definition(seed: int, n: int, d: int, k: int, far: float) ->
     np.testing.assert_array_equal(as_torch, expected)
 
 
-def test_example_1_intrudes_in_the_middle() -> None:
+def test_example_1_intrudes_near_the_middle_class() -> None:
     X, y = make_example1()
     lam = np.linspace(0, 1, 12)
-    pairs = MixParams(np.full(12, 2), lam)  # -1 with +1, both of class 0; 0 of class 1 lies between
-    left = np.zeros(12, dtype=int)
-    X_mix = lam[:, None] * X[left] + (1 - lam[:, None]) * X[2]
-    rows = np.vstack([X[left][:2], X[2:3], X[left][3:]])
+    pairs = MixParams(np.full(12, 2), lam)  # pairs -1 and +1 of class 0; class 1 lies at 0
+    first = np.zeros(12, dtype=int)
+    X_mix = lam[:, None] * X[first] + (1 - lam[:, None]) * X[2]
+    rows = np.vstack([X[first][:2], X[2:3], X[first][3:]])
     labels = np.array([0, 0, 0] + [0] * 9)
     hit = intrudes(X_mix, pairs, rows, labels, pool=(X, y))
     np.testing.assert_array_equal(hit, np.abs(X_mix[:, 0]) < 0.5)
 
 
-def test_with_two_classes_a_pair_of_both_never_intrudes_but_a_pair_of_one_may() -> None:
+def test_with_two_classes_only_pairs_of_one_class_intrude() -> None:
     X, y = np.array([[-1.0], [0.0], [1.0]]), np.array(["a", "b", "a"])
     across = MixParams(np.array([1, 0, 1]), np.full(3, 0.5))
     assert not intrudes([[-0.1], [-0.9], [0.1]], across, X, y).any()
@@ -59,25 +59,25 @@ def test_with_two_classes_a_pair_of_both_never_intrudes_but_a_pair_of_one_may() 
 
 
 def test_the_middle_gaussians_are_intruded() -> None:
-    """At lam = 1/2, a pair of opposite corners lands in the middle class; a pair of neighbours between the two."""
+    """At lam = 1/2 a pair of opposite corners lands in the middle class; a pair of neighbors does not intrude."""
     X, y = make_nine_gaussians(20, random_state=0)
-    first = [int(np.flatnonzero(y == c)[0]) for c in range(9)]
-    corners, centres = X[first], y[first]
+    first_rows = [int(np.flatnonzero(y == c)[0]) for c in range(9)]
+    corners, labels = X[first_rows], y[first_rows]
     opposite = MixParams(np.arange(9)[::-1].copy(), np.full(9, 0.5))
-    hit = intrudes((corners + corners[::-1]) / 2, opposite, corners, centres, pool=(X, y))
+    hit = intrudes((corners + corners[::-1]) / 2, opposite, corners, labels, pool=(X, y))
     assert hit.tolist() == [True] * 4 + [False] + [True] * 4
-    beside = MixParams(np.array([1, 0, 1, 4, 3, 4, 7, 6, 7]), np.full(9, 0.6))
-    mixed = 0.6 * corners + 0.4 * corners[beside.partner]
-    assert not intrudes(mixed, beside, corners, centres, pool=(X, y)).any()
+    neighbors = MixParams(np.array([1, 0, 1, 4, 3, 4, 7, 6, 7]), np.full(9, 0.6))
+    mixed = 0.6 * corners + 0.4 * corners[neighbors.partner]
+    assert not intrudes(mixed, neighbors, corners, labels, pool=(X, y)).any()
 
 
-def test_a_draw_of_other_rows_is_refused() -> None:
+def test_a_draw_of_another_size_raises() -> None:
     X, y = np.zeros((4, 1)), np.zeros(4)
     with pytest.raises(ValueError, match="draw"):
         intrudes(np.zeros((3, 1)), Mixup().draw(3, 0), X, y)
 
 
-def test_arrays_of_any_layout_are_taken() -> None:
+def test_memory_layout_and_dtype_do_not_matter() -> None:
     X, y = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
     draw = MixParams(np.array([2, 1, 0]), np.full(3, 0.5))
     for points in (X[::-1][::-1], np.asfortranarray(X), X.astype(np.float32), X.astype(int)):
@@ -86,56 +86,56 @@ def test_arrays_of_any_layout_are_taken() -> None:
         np.testing.assert_array_equal(distance_to_rivals(points, y), [1.0, 1.0, 1.0])
 
 
-LINE, TWO = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
+LINE, LABELS = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
 
 
 @pytest.mark.parametrize(
-    "X_mix, X, y, said",
+    "X_mix, X, y, match",
     [
-        (LINE[:2], LINE, TWO, "draw"),
-        (LINE, LINE, TWO[:2], "draw"),
-        (LINE, LINE[:, 0], TWO, "shapes"),
-        (LINE, LINE[:2], TWO, "shapes"),
-        (LINE, LINE[:, :0], TWO, "shapes"),
-        (np.ones((3, 2)), LINE, TWO, "features"),
-        (LINE, np.array([[0.0], [np.nan], [1.0]]), TWO, "NaN"),
-        (np.array([[0.0], [np.inf], [1.0]]), LINE, TWO, "NaN"),
-        (LINE, 1e200 * LINE, TWO, "size"),
+        (LINE[:2], LINE, LABELS, "draw"),
+        (LINE, LINE, LABELS[:2], "draw"),
+        (LINE, LINE[:, 0], LABELS, "shapes"),
+        (LINE, LINE[:2], LABELS, "shapes"),
+        (LINE, LINE[:, :0], LABELS, "shapes"),
+        (np.ones((3, 2)), LINE, LABELS, "features"),
+        (LINE, np.array([[0.0], [np.nan], [1.0]]), LABELS, "NaN"),
+        (np.array([[0.0], [np.inf], [1.0]]), LINE, LABELS, "NaN"),
+        (LINE, 1e200 * LINE, LABELS, "size"),
         (LINE, LINE, np.array([[0], [1], [0]]), "shape"),
         (LINE, LINE, np.array([0.0, np.nan, 1.0]), "NaN"),
     ],
 )
-def test_what_cannot_be_near_anything_is_named(X_mix: object, X: object, y: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_bad_input_raises(X_mix: object, X: object, y: object, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
         intrudes(X_mix, MixParams(np.array([2, 1, 0]), np.full(3, 0.5)), X, y)
 
 
-def test_distances_to_rivals_need_a_label_a_row() -> None:
+def test_distance_to_rivals_with_too_few_labels_raises() -> None:
     with pytest.raises(ValueError, match="shapes"):
-        distance_to_rivals(LINE, TWO[:2])
+        distance_to_rivals(LINE, LABELS[:2])
 
 
 def test_an_empty_batch_has_no_intruders() -> None:
     nothing = MixParams(np.empty(0, dtype=np.int64), np.empty(0))
-    assert intrudes(LINE[:0], nothing, LINE[:0], TWO[:0], pool=(LINE, TWO)).shape == (0,)
+    assert intrudes(LINE[:0], nothing, LINE[:0], LABELS[:0], pool=(LINE, LABELS)).shape == (0,)
 
 
-def test_the_reach_of_the_points_spares_most_searches_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_distances_save_searches_and_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(300) % 3
     X = rng.normal(size=(300, 2)) + 6.0 * np.array([[0, 0], [1, 0], [2, 0]])[y]
-    asked: list[int] = []
+    searched: list[int] = []
     search = intrusion._nearest
-    monkeypatch.setattr(intrusion, "_nearest", lambda q, p: asked.append(len(q)) or search(q, p))
+    monkeypatch.setattr(intrusion, "_nearest", lambda q, p: searched.append(len(q)) or search(q, p))
     reach, rows = distance_to_rivals(X, y), np.arange(300)
     draw = Mixup(0.3).draw(300, rng)
     mixed = Mixup().mix(X, draw)
-    asked.clear()
+    searched.clear()
     expected = intrudes(mixed, draw, X, y)
     for known in ({"rival_distance": reach}, {"rows": rows}, {"rival_distance": reach, "rows": rows}):
         np.testing.assert_array_equal(intrudes(mixed, draw, X, y, **known), expected)
     assert expected.any()
-    assert asked[:3] == [300] * 3
+    assert searched[:3] == [300] * 3
     near = np.linalg.norm(mixed - X, axis=1) < 0.49 * reach
-    other = np.linalg.norm(mixed - X[draw.partner], axis=1) < 0.49 * reach[draw.partner]
-    assert expected.sum() <= asked[3] <= 300 - (near | other).sum() < 200
+    near_partner = np.linalg.norm(mixed - X[draw.partner], axis=1) < 0.49 * reach[draw.partner]
+    assert expected.sum() <= searched[3] <= 300 - (near | near_partner).sum() < 200

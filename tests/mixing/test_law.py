@@ -1,4 +1,4 @@
-"""The law of everything that mixes, by machine: how weights and partners fall, and that both parents give the label."""
+"""Test the distribution of weights and partners of every mixer and sampler, and their labels."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,14 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, chisquare, kstest, uniform
 
-import genlabel.mixing as room
+import genlabel.mixing as mixing_package
 from genlabel import GaussianDensity, GenLabel, GenLabelMixup, GenLabelSampler, GenMix, LinearLabel
 from genlabel.densities import fixed_gaussians
 from genlabel.mixing import CutMix, HiddenGenMix, ManifoldMixup, Mixer, MixParams, Mixup, Sampler
 from genlabel.training.networks import MLP
 
-PLAUSIBLE = 1e-6
-"""Of some hundred p-values that are looked at in a run, none is below this but by a fault."""
+MIN_P_VALUE = 1e-6
+"""A run checks some hundred p-values; a correct program has none below this."""
 MIXERS: dict[str, Callable[[float], Mixer]] = {
     "mixup": lambda alpha: Mixup(alpha),
     "mixup, batch": lambda alpha: Mixup(alpha, lam_per="batch"),
@@ -33,20 +33,22 @@ alphas, seeds = st.floats(0.2, 8.0), st.integers(0, 2**32 - 1)
 
 
 def weights(draw: Callable[[int], MixParams], batch: bool) -> np.ndarray:
-    """1,000 weights that are independent: of one large batch, or of as many batches."""
+    """1,000 independent weights: of one large batch, or of 1,000 batches that share one weight each."""
     if not batch:
         return np.asarray(draw(1000).lam)
-    drawn = [np.asarray(draw(2).lam) for _ in range(1000)]
-    assert all(lam[0] == lam[1] for lam in drawn)
-    return np.array([lam[0] for lam in drawn])
+    batches = [np.asarray(draw(2).lam) for _ in range(1000)]
+    assert all(lam[0] == lam[1] for lam in batches)
+    return np.array([lam[0] for lam in batches])
 
 
-def uncut(alpha: float, rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
-    """The law of CutMix's lam, from 200,000 boxes that are cut at the image's border one side at a time."""
+def cutmix_lam_cdf(alpha: float, rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """The distribution function of the lam of CutMix, from 200,000 boxes clipped at the border of the image."""
     side = np.sqrt(1.0 - rng.beta(alpha, alpha, 200_000))
-    sides = [np.minimum(1.0, at + side / 2) - np.maximum(0.0, at - side / 2) for at in rng.random((2, len(side)))]
-    known = np.sort(1.0 - sides[0] * sides[1])
-    return lambda lam: np.searchsorted(known, lam, side="right") / len(known)
+    sides = [
+        np.minimum(1.0, center + side / 2) - np.maximum(0.0, center - side / 2) for center in rng.random((2, len(side)))
+    ]
+    sorted_lam = np.sort(1.0 - sides[0] * sides[1])
+    return lambda lam: np.searchsorted(sorted_lam, lam, side="right") / len(sorted_lam)
 
 
 @every
@@ -54,38 +56,38 @@ def uncut(alpha: float, rng: np.random.Generator) -> Callable[[np.ndarray], np.n
 @example(alpha=1.0, seed=0)
 @example(alpha=2.0, seed=0)
 @settings(max_examples=6)
-def test_weights_follow_the_law_that_alpha_names(make: Callable[[float], Mixer], alpha: float, seed: int) -> None:
+def test_weights_have_the_distribution_of_alpha(make: Callable[[float], Mixer], alpha: float, seed: int) -> None:
     mixer, rng = make(alpha), np.random.default_rng(seed)
-    law = uncut(alpha, np.random.default_rng([seed, 1])) if isinstance(mixer, CutMix) else beta(alpha, alpha).cdf
-    found = weights(partial(mixer.draw, rng=rng), mixer.get_params()["lam_per"] == "batch")
-    assert kstest(found, law).pvalue > PLAUSIBLE
+    cdf = (
+        cutmix_lam_cdf(alpha, np.random.default_rng([seed, 1])) if isinstance(mixer, CutMix) else beta(alpha, alpha).cdf
+    )
+    lam = weights(partial(mixer.draw, rng=rng), mixer.get_params()["lam_per"] == "batch")
+    assert kstest(lam, cdf).pvalue > MIN_P_VALUE
 
 
-def test_another_law_would_be_seen() -> None:
+def test_other_distributions_are_rejected() -> None:
     for alpha in (0.3, 1.0, 2.0):
-        found = weights(partial(Mixup(alpha).draw, rng=np.random.default_rng(11)), batch=False)
-        boxes = weights(partial(CutMix(alpha).draw, rng=np.random.default_rng(11)), batch=False)
-        assert kstest(found, beta(2.0 * alpha, 2.0 * alpha).cdf).pvalue < PLAUSIBLE
-        assert kstest(found, beta(alpha, 1.4 * alpha).cdf).pvalue < PLAUSIBLE
-        assert kstest(boxes, beta(alpha, alpha).cdf).pvalue < PLAUSIBLE
+        lam = weights(partial(Mixup(alpha).draw, rng=np.random.default_rng(11)), batch=False)
+        cutmix_lam = weights(partial(CutMix(alpha).draw, rng=np.random.default_rng(11)), batch=False)
+        assert kstest(lam, beta(2.0 * alpha, 2.0 * alpha).cdf).pvalue < MIN_P_VALUE
+        assert kstest(lam, beta(alpha, 1.4 * alpha).cdf).pvalue < MIN_P_VALUE
+        assert kstest(cutmix_lam, beta(alpha, alpha).cdf).pvalue < MIN_P_VALUE
 
 
 @every
 @given(n=st.integers(2, 6), seed=seeds)
 @settings(max_examples=6)
-def test_every_row_is_a_partner_once_and_of_any_other_as_often(
-    make: Callable[[float], Mixer], n: int, seed: int
-) -> None:
+def test_partners_are_uniform_permutations(make: Callable[[float], Mixer], n: int, seed: int) -> None:
     rng, mixer = np.random.default_rng(seed), make(1.0)
     partners = np.array([mixer.draw(n, rng).partner for _ in range(600)])
     assert (np.sort(partners, axis=1) == np.arange(n)).all()
     for row in range(n):
-        assert chisquare(np.bincount(partners[:, row], minlength=n)).pvalue > PLAUSIBLE
+        assert chisquare(np.bincount(partners[:, row], minlength=n)).pvalue > MIN_P_VALUE
 
 
 @every
 @given(n=st.integers(1, 30), k=st.integers(2, 5), alpha=alphas, seed=seeds)
-def test_the_label_has_the_share_of_each_parent(
+def test_labels_have_the_weights_of_the_parents(
     make: Callable[[float], Mixer], n: int, k: int, alpha: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -99,20 +101,20 @@ def test_the_label_has_the_share_of_each_parent(
 
 
 def expected_labels(y: Any, partner: Any, lam: Any, k: int) -> np.ndarray:
-    """Row by row: lam for the row's own class, the rest for that of its partner."""
-    made = np.zeros((len(y), k))
-    for i, (j, share) in enumerate(zip(partner, lam, strict=True)):
-        made[i, y[i]] += share
-        made[i, y[j]] += 1.0 - share
-    return made
+    """Row by row: lam for the class of the row, 1 - lam for the class of its partner."""
+    labels = np.zeros((len(y), k))
+    for i, (j, weight) in enumerate(zip(partner, lam, strict=True)):
+        labels[i, y[i]] += weight
+        labels[i, y[j]] += 1.0 - weight
+    return labels
 
 
 @given(alpha=alphas, seed=st.integers(0, 2**31))
 @settings(max_examples=4)
-def test_the_loop_mixes_by_the_same_law_and_labels(alpha: float, seed: int) -> None:
+def test_genlabel_mixup_has_the_same_weights_and_labels(alpha: float, seed: int) -> None:
     mixup = GenLabelMixup(num_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed)
     lam = torch.cat([mixup.draw(100).lam for _ in range(10)]).double().numpy()
-    assert kstest(lam, beta(alpha, alpha).cdf, method="asymp").pvalue > PLAUSIBLE
+    assert kstest(lam, beta(alpha, alpha).cdf, method="asymp").pvalue > MIN_P_VALUE
     again = GenLabelMixup(num_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed)
     x, y = torch.arange(12.0).reshape(12, 1), torch.arange(12) % 4
     mixed, labels = again(x, y)
@@ -123,8 +125,8 @@ def test_the_loop_mixes_by_the_same_law_and_labels(alpha: float, seed: int) -> N
     np.testing.assert_allclose(mixed[:, 0].numpy(), other + draw.lam.numpy() * (own - other), atol=1e-5)
 
 
-class Made(NamedTuple):
-    """What a sampler made of two clouds of 300 rows each, apart by 4."""
+class Resampled(NamedTuple):
+    """Two classes of 300 rows each at a distance of 4, and the points that a sampler adds."""
 
     X: np.ndarray
     y: np.ndarray
@@ -133,27 +135,27 @@ class Made(NamedTuple):
     sampler: Any
 
 
-def made_by(sampler: Sampler, seed: int) -> Made:
+def resample(sampler: Sampler, seed: int) -> Resampled:
     rng = np.random.default_rng(seed)
     y = np.arange(600) % 2
     X = rng.normal(size=(600, 2)) + 4.0 * y[:, None] * [1.0, 0.0]
     points, labels = sampler.set_params(output="soft", random_state=rng).fit_resample(X, y)
-    return Made(X, y, points[600:], labels[600:], sampler)
+    return Resampled(X, y, points[600:], labels[600:], sampler)
 
 
 @given(alpha=alphas, seed=seeds)
 @settings(max_examples=4)
-def test_a_sampler_of_blends_has_the_law_and_both_parents(alpha: float, seed: int) -> None:
-    found = made_by(GenLabelSampler(gamma=0.0, alpha=alpha), seed)
-    first, second = found.sampler.parents_.T
-    lam = 1.0 - found.sampler.lam_
-    assert kstest(lam, beta(alpha, alpha).cdf).pvalue > PLAUSIBLE
+def test_genlabel_sampler_has_the_weights_and_labels_of_mixup(alpha: float, seed: int) -> None:
+    result = resample(GenLabelSampler(gamma=0.0, alpha=alpha), seed)
+    first, second = result.sampler.parents_.T
+    lam = 1.0 - result.sampler.lam_
+    assert kstest(lam, beta(alpha, alpha).cdf).pvalue > MIN_P_VALUE
     assert sorted(first) == sorted(second) == list(range(600))
-    blended = lam[:, None] * found.X[first] + (1.0 - lam)[:, None] * found.X[second]
-    np.testing.assert_allclose(found.points, blended, atol=1e-12)
-    np.testing.assert_array_equal(found.sampler.pair_, np.stack([found.y[first], found.y[second]], 1))
-    expected = lam[:, None] * np.eye(2)[found.y[first]] + (1.0 - lam)[:, None] * np.eye(2)[found.y[second]]
-    np.testing.assert_allclose(found.labels, expected, atol=1e-12)
+    mixed = lam[:, None] * result.X[first] + (1.0 - lam)[:, None] * result.X[second]
+    np.testing.assert_allclose(result.points, mixed, atol=1e-12)
+    np.testing.assert_array_equal(result.sampler.pair_, np.stack([result.y[first], result.y[second]], 1))
+    expected = lam[:, None] * np.eye(2)[result.y[first]] + (1.0 - lam)[:, None] * np.eye(2)[result.y[second]]
+    np.testing.assert_allclose(result.labels, expected, atol=1e-12)
 
 
 def genmix(low: float, high: float) -> GenMix:
@@ -162,27 +164,27 @@ def genmix(low: float, high: float) -> GenMix:
 
 @given(low=st.floats(0.1, 0.5), width=st.floats(0.1, 0.4), seed=seeds)
 @settings(max_examples=4)
-def test_genmix_draws_its_shares_evenly_and_its_labels_are_they(low: float, width: float, seed: int) -> None:
-    """Where every share can be had, none is preferred."""
-    found = made_by(genmix(low, low + width), seed)
-    lam = found.sampler.lam_
-    assert kstest(lam, uniform(low, width).cdf).pvalue > PLAUSIBLE
-    np.testing.assert_array_equal(found.sampler.pair_, np.broadcast_to([0, 1], (600, 2)))
-    np.testing.assert_allclose(found.labels, np.stack([1.0 - lam, lam], 1), atol=1e-5)
-    odds = 4.0 * found.points[:, 0] - 8.0  # log p_1 - log p_0 of the two clouds
+def test_genmix_has_uniform_lam_and_matching_labels(low: float, width: float, seed: int) -> None:
+    """All values of lam are reachable, so they are uniform."""
+    result = resample(genmix(low, low + width), seed)
+    lam = result.sampler.lam_
+    assert kstest(lam, uniform(low, width).cdf).pvalue > MIN_P_VALUE
+    np.testing.assert_array_equal(result.sampler.pair_, np.broadcast_to([0, 1], (600, 2)))
+    np.testing.assert_allclose(result.labels, np.stack([1.0 - lam, lam], 1), atol=1e-5)
+    odds = 4.0 * result.points[:, 0] - 8.0  # log p_1 - log p_0 of the two classes
     np.testing.assert_allclose(1.0 / (1.0 + np.exp(-odds)), lam, atol=1e-5)
 
 
-def test_genmix_of_features_has_the_law_of_its_genmix() -> None:
-    within = GenMix("gaussian", n_aug=400, lam=(0.2, 0.8))
-    found = made_by(HiddenGenMix(MLP(2, 2, hidden=(3,), seed=0), depth=0, genmix=within, steps=1), 0)
-    lam = found.sampler.lam_
-    assert kstest(lam, uniform(0.2, 0.6).cdf).pvalue > PLAUSIBLE
-    np.testing.assert_allclose(found.labels, np.stack([1.0 - lam, lam], 1), atol=1e-5)
+def test_hidden_genmix_has_the_distribution_of_its_genmix() -> None:
+    inner = GenMix("gaussian", n_aug=400, lam=(0.2, 0.8))
+    result = resample(HiddenGenMix(MLP(2, 2, hidden=(3,), seed=0), depth=0, genmix=inner, steps=1), 0)
+    lam = result.sampler.lam_
+    assert kstest(lam, uniform(0.2, 0.6).cdf).pvalue > MIN_P_VALUE
+    np.testing.assert_allclose(result.labels, np.stack([1.0 - lam, lam], 1), atol=1e-5)
 
 
-def test_everything_that_mixes_is_here() -> None:
-    offered = [getattr(room, name) for name in room.__all__]
-    parts = {one for one in offered if isinstance(one, type) and issubclass(one, Mixer | Sampler)}
-    final = {one for one in parts if not one.__abstractmethods__}
-    assert final == {type(make(1.0)) for make in MIXERS.values()} | {GenMix, HiddenGenMix}
+def test_every_mixer_and_sampler_is_tested() -> None:
+    exported = [getattr(mixing_package, name) for name in mixing_package.__all__]
+    classes = {cls for cls in exported if isinstance(cls, type) and issubclass(cls, Mixer | Sampler)}
+    concrete = {cls for cls in classes if not cls.__abstractmethods__}
+    assert concrete == {type(make(1.0)) for make in MIXERS.values()} | {GenMix, HiddenGenMix}

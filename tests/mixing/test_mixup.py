@@ -1,4 +1,4 @@
-"""Mixup and manifold mixup: permutations, weights of a batch, and the depths; the law of lam is in test_law.py."""
+"""Test mixup and manifold mixup: partners, weights of a batch, and depths; test_law.py tests the weights."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_bad_alpha_is_named(mixer: Mixer, alpha: object) -> None:
         clone(mixer).set_params(alpha=alpha).draw(3, 0)
 
 
-def test_unknown_words_are_named() -> None:
+def test_unknown_options_raise() -> None:
     for mixer in (Mixup(lam_per="row"), CutMix(lam_per="row")):
         with pytest.raises(ValueError, match="lam_per="):
             mixer.draw(3, 0)
@@ -49,18 +49,18 @@ def test_manifold_mixup_draws_every_depth() -> None:
     assert (np.abs(counts - 200) < 5 * np.sqrt(600 * 2 / 9)).all()
 
 
-def test_lam_one_is_the_point_itself() -> None:
+def test_lam_one_returns_the_point() -> None:
     X = np.random.default_rng(0).normal(size=(6, 2))
     np.testing.assert_array_equal(blend(X, MixParams(np.arange(6)[::-1].copy(), np.ones(6))), X)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 9])
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 4.0])
-def test_a_batch_has_one_weight_and_its_rows_otherwise_one_each(n: int, alpha: float) -> None:
+def test_lam_per_batch_or_sample(n: int, alpha: float) -> None:
     for seed in range(5):
         assert len(np.unique(Mixup(alpha, lam_per="batch").draw(n, seed).lam)) == 1
         assert len(np.unique(Mixup(alpha, lam_per="sample").draw(n, seed).lam)) == n
 
 
-def test_the_deepest_stage_is_known_before_a_draw() -> None:
+def test_max_depth_is_the_deepest_stage() -> None:
     assert [ManifoldMixup(depths=depths).max_depth for depths in ((), (0,), (2, 0, 1))] == [0, 0, 2]
