@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from torch.distributions import Independent, Laplace
 
 from genlabel.densities import (
@@ -41,7 +42,7 @@ from genlabel.training.networks import MLP
 
 
 class LaplaceDensity(PerClassDensity):
-    """A density by a user: one method."""
+    """A density of a user, with one method."""
 
     def _fit_class(self, sample: Any) -> Any:
         center = sample.X.median(0).values
@@ -50,7 +51,7 @@ class LaplaceDensity(PerClassDensity):
 
 QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 4, "random_state": 0}
 FLOWS = [FlowDensity(transforms=2, bins=4, **QUICK), FlowDensity("maf", transforms=2, **QUICK)]
-TWIN = MLP(3, 3, hidden=(6,), seed=0, dtype=torch.float64)
+NETWORK = MLP(3, 3, hidden=(6,), seed=0, dtype=torch.float64)
 DENSITIES: list[ClassDensity] = [
     GaussianDensity(),
     GaussianDensity(shrinkage="ledoit-wolf"),
@@ -74,7 +75,7 @@ DENSITIES: list[ClassDensity] = [
     ),
     LaplaceDensity(),
     fixed_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
-    LatentDensity(TWIN, 1, GaussianDensity(shrinkage=0.2)),
+    LatentDensity(NETWORK, 1, GaussianDensity(shrinkage=0.2)),
     VAEDensity(n_samples=8, **QUICK),
     VAEDensity(2, noise=0.5, n_samples=1, train_samples=1, **QUICK),
     *(FLOWS if find_spec("zuko") else []),
@@ -108,8 +109,8 @@ def fitted_once(number: int) -> ClassDensity:
 
 
 def fit_sample(density: ClassDensity) -> ClassDensity:
-    """It is fitted to the sample once for all tests, which must leave it as it is."""
-    return fitted_once(next(number for number, one in enumerate(DENSITIES) if one is density))
+    """Return the density fitted to the sample, shared by all tests; tests must not change it."""
+    return fitted_once(next(number for number, instance in enumerate(DENSITIES) if instance is density))
 
 
 def test_every_registered_density_has_an_instance_here() -> None:
@@ -120,7 +121,7 @@ def test_every_registered_density_has_an_instance_here() -> None:
 
 @every
 def test_check_density(density: ClassDensity) -> None:
-    trained = isinstance(density, GANDensity)  # in single precision
+    trained = isinstance(density, GANDensity)  # trained in float32
     check_density(density, rtol=1e-3 if trained else 1e-9, symmetric=not isinstance(density, FixedDensity))
 
 
@@ -139,7 +140,7 @@ def test_columns_follow_the_sorted_classes(density: ClassDensity) -> None:
 
 
 @every
-def test_numpy_in_numpy_out_torch_in_torch_out(density: ClassDensity) -> None:
+def test_output_type_and_dtype_follow_the_query(density: ClassDensity) -> None:
     X, y = sample()
     fitted = fit_sample(density)
     exact = fitted.log_prob(X)
@@ -150,14 +151,14 @@ def test_numpy_in_numpy_out_torch_in_torch_out(density: ClassDensity) -> None:
     single = fitted.log_prob(torch.from_numpy(X).float())
     assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
     np.testing.assert_array_equal(double.numpy(), exact)
-    if not getattr(density, "leave_one_out", False):  # a float32 query is another point than the float64 one
+    if not getattr(density, "leave_one_out", False):  # a float32 query differs from the training point
         np.testing.assert_allclose(single.numpy(), exact, atol=1e-3, rtol=1e-4)
     from_torch = clone(density).fit(torch.from_numpy(X), torch.from_numpy(y))
     np.testing.assert_allclose(from_torch.log_prob(X), exact, rtol=1e-12)
 
 
 @every
-def test_rows_are_independent_in_chunks(density: ClassDensity, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_rows_give_the_same_result(density: ClassDensity, monkeypatch: pytest.MonkeyPatch) -> None:
     X, _ = sample()
     fitted = fit_sample(density)
     whole = fitted.log_prob(X)
@@ -169,23 +170,23 @@ def test_rows_are_independent_in_chunks(density: ClassDensity, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("density", DIFFERENTIABLE, ids=repr)
-def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> None:
+def test_gradient_equals_finite_differences(density: ClassDensity) -> None:
     X, _ = sample()
     fitted = fit_sample(density)
-    asked, step = X[:7] + 0.013, 1e-5
-    found = fitted.gradient(asked)
+    queries, step = X[:7] + 0.013, 1e-5
+    result = fitted.gradient(queries)
     moves, manifolds = step * np.eye(3), fitted.manifolds()
 
     def value(points: np.ndarray) -> np.ndarray:
         if manifolds is None:
             return fitted.log_prob(points)
-        frozen = manifolds.project(torch.from_numpy(asked))  # the gradient of a distance is that to the nearest point
+        frozen = manifolds.project(torch.from_numpy(queries))  # the gradient keeps the nearest point fixed
         return manifolds.log_prob_near(torch.from_numpy(points), frozen).numpy()
 
-    expected = np.stack([value(asked + move) - value(asked - move) for move in moves], -1)
-    assert found.shape == (7, 3, 3)
-    np.testing.assert_allclose(found, expected / (2 * step), rtol=1e-5, atol=1e-5)
-    single = fitted.gradient(torch.from_numpy(asked).float())
+    expected = np.stack([value(queries + move) - value(queries - move) for move in moves], -1)
+    assert result.shape == (7, 3, 3)
+    np.testing.assert_allclose(result, expected / (2 * step), rtol=1e-5, atol=1e-5)
+    single = fitted.gradient(torch.from_numpy(queries).float())
     assert single.dtype == torch.float32
     assert not single.requires_grad
     assert fitted.gradient(X[:0]).shape == (0, 3, 3)
@@ -203,9 +204,9 @@ def test_far_points_are_not_nan(density: ClassDensity) -> None:
 def test_results_are_on_the_gpu_of_the_query(density: ClassDensity) -> None:
     X, y = sample()
     fitted = clone(density).fit(X, y)
-    answer = fitted.log_prob(torch.from_numpy(X).cuda())
-    assert answer.is_cuda
-    np.testing.assert_allclose(answer.cpu().numpy(), fitted.log_prob(X), rtol=1e-8, atol=1e-8)
+    log_prob = fitted.log_prob(torch.from_numpy(X).cuda())
+    assert log_prob.is_cuda
+    np.testing.assert_allclose(log_prob.cpu().numpy(), fitted.log_prob(X), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("density", LEARNED + SMOOTH, ids=repr)
@@ -216,10 +217,10 @@ def test_normalized_weights_give_the_same_density(density: ClassDensity) -> None
 
 
 @pytest.mark.parametrize("result, error, match", [
-    (None, TypeError, "_fit_class returned None; it needs a method log_prob"),
-    (Laplace(torch.zeros(3), 1.0), ValueError, r"gave log_prob of shape \(90, 3\) for 90 rows; it must be \(90,\)"),
+    (None, TypeError, "log_prob"),
+    (Laplace(torch.zeros(3), 1.0), ValueError, r"\(90, 3\)"),
 ])  # fmt: skip
-def test_a_wrong_model_of_a_class_raises(result: object, error: type[Exception], match: str) -> None:
+def test_a_bad_class_model_raises(result: object, error: type[Exception], match: str) -> None:
     class Wrong(PerClassDensity):
         def _fit_class(self, sample: Any) -> Any:
             return result
@@ -256,7 +257,7 @@ def fitted_state(density: ClassDensity) -> dict[str, Any]:
     """Return the attributes that `fit` and later calls have set."""
     state = {name: value for name, value in vars(density).items() if name not in density.get_params(deep=False)}
     if isinstance(density, FixedDensity | LaplaceDensity):
-        del state["models_"]  # objects of the user's: distributions that are given, or made by a density of one method
+        del state["models_"]  # distributions of the user
     return state
 
 
@@ -275,29 +276,29 @@ def test_cached_distances_are_plain_arrays() -> None:
     X, y = rng.normal(size=(150, 64)), np.arange(150) % 2
     fitted = GaussianDensity("ledoit-wolf").fit(X, y)
     before = set(vars(fitted))
-    rows = np.arange(150)[::-1]  # a view that torch does not take as it is
-    found = fitted.log_prob_of_pairs(X[rows], rows, rows, np.ones(150), X)
-    np.testing.assert_allclose(found, fitted.log_prob(X)[rows], rtol=1e-8)
+    rows = np.arange(150)[::-1]  # torch does not accept a view with negative strides
+    result = fitted.log_prob_of_pairs(X[rows], rows, rows, np.ones(150), X)
+    np.testing.assert_allclose(result, fitted.log_prob(X)[rows], rtol=1e-8)
     assert set(vars(fitted)) > before
     assert is_plain(fitted)
 
 
-class AskingDensity(ClassDensity):
-    """A density that is fitted in float32, where the points are; it keeps what it was given."""
+class RecordingDensity(ClassDensity):
+    """A density that is fitted in float32, on the device of the points, and stores the arguments of its `_fit`."""
 
     fit_dtype = torch.float32
     fit_device = None
 
     def _fit(self, X: torch.Tensor, index: torch.Tensor, weight: torch.Tensor) -> None:
-        self.given_ = (X, index, weight)
+        self.fit_inputs_ = (X, index, weight)
         self.means_ = torch.stack([X[index == c].mean(0) for c in range(len(self.classes_))])
 
     def _log_prob(self, X: torch.Tensor) -> torch.Tensor:
         return -0.5 * ((X[:, None] - self.means_.to(X)) ** 2).sum(-1)
 
 
-class AskingPerClass(PerClassDensity):
-    """The same of each class by itself."""
+class RecordingPerClass(PerClassDensity):
+    """The same for each class separately."""
 
     fit_dtype = torch.float32
     fit_device = None
@@ -305,14 +306,14 @@ class AskingPerClass(PerClassDensity):
 
     def _fit_class(self, sample: Any) -> Any:
         assert sample.X.device == sample.weight.device == sample.pooled.device
-        self.given_ = (sample.X, sample.weight, sample.pooled)
+        self.fit_inputs_ = (sample.X, sample.weight, sample.pooled)
         return Independent(Laplace(sample.X.mean(0), sample.pooled.diagonal().sqrt()), 1)
 
 
-ASKING = [AskingDensity(), AskingPerClass(), PowerTransformedDensity(AskingDensity())]
+RECORDING = [RecordingDensity(), RecordingPerClass(), PowerTransformedDensity(RecordingDensity())]
 
 
-@pytest.mark.parametrize("density", ASKING, ids=repr)
+@pytest.mark.parametrize("density", RECORDING, ids=repr)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "device",
@@ -322,28 +323,28 @@ def test_fit_dtype_and_fit_device(density: ClassDensity, weighted: bool, device:
     X, y = sample()
     weight = np.where(np.arange(90) < 10, 0.0, 1.0) if weighted else None
     fitted = clone(density).fit(torch.from_numpy(X).to(device), y, weight)
-    asking = getattr(fitted, "density_", fitted)
-    place = "cpu" if asking is not fitted else device  # a wrapper that asks for nothing works on the CPU
-    for part in asking.given_:
-        assert part.device.type == place
+    inner = getattr(fitted, "density_", fitted)
+    expected_device = "cpu" if inner is not fitted else device  # a wrapper without fit_device works on the CPU
+    for part in inner.fit_inputs_:
+        assert part.device.type == expected_device
         assert part.dtype in (torch.float32, torch.int64)
     assert np.asarray(fitted.class_prior_).dtype == np.float64
-    answer = fitted.log_prob(torch.from_numpy(X).float().to(device))
-    assert (answer.dtype, answer.device.type) == (torch.float32, device)
-    kept = slice(10, None) if weighted else slice(None)
-    np.testing.assert_allclose(fitted.class_prior_, np.bincount(y[kept]) / len(y[kept]))
-    numbers = clone(density).fit(X[kept], y[kept])
-    np.testing.assert_allclose(numbers.log_prob(X), answer.cpu(), rtol=1e-3, atol=1e-3)
+    log_prob = fitted.log_prob(torch.from_numpy(X).float().to(device))
+    assert (log_prob.dtype, log_prob.device.type) == (torch.float32, device)
+    used = slice(10, None) if weighted else slice(None)
+    np.testing.assert_allclose(fitted.class_prior_, np.bincount(y[used]) / len(y[used]))
+    expected = clone(density).fit(X[used], y[used])
+    np.testing.assert_allclose(expected.log_prob(X), log_prob.cpu(), rtol=1e-3, atol=1e-3)
 
 
 def test_fit_is_in_float64_on_the_cpu_by_default() -> None:
-    class Keeps(AskingDensity):
+    class Keeps(RecordingDensity):
         fit_dtype = ClassDensity.fit_dtype
         fit_device = ClassDensity.fit_device
 
     X, y = sample()
-    for given_points in (X, X.astype(np.float32), torch.from_numpy(X).float(), X.tolist()):
-        points, index, weight = Keeps().fit(given_points, y).given_
+    for inputs in (X, X.astype(np.float32), torch.from_numpy(X).float(), X.tolist()):
+        points, index, weight = Keeps().fit(inputs, y).fit_inputs_
         assert points.dtype == weight.dtype == torch.float64
         assert points.device.type == index.device.type == "cpu"
 
@@ -413,24 +414,24 @@ def test_degenerate_classes_are_finite_and_warn(density: ClassDensity, case: str
     assert all(issubclass(w.category, DensityWarning) for w in caught)
     assert len(messages) == len(set(messages))
     if getattr(density, "covariance", None) == "shared":
-        return  # what the classes share is never too small
-    reg = isinstance(density, GaussianDensity | DiscriminantDensity) and (
+        return  # the shared covariance is never degenerate
+    is_regularized = isinstance(density, GaussianDensity | DiscriminantDensity) and (
         density.reg > 0 or density.shrinkage is not None
     )
     shrunk = isinstance(density, DiscriminantDensity) or getattr(density, "covariance", None) == "shrunk"
-    reg = reg or shrunk
+    is_regularized = is_regularized or shrunk
     if case in ("one point", "equal points") or (
         case == "two points" and not getattr(density, "shrinkage", None) and not shrunk
     ):
         assert any("'odd'" in m and type(density).__name__ in m for m in messages)
-    elif case in ("copied column", "constant in one class") and not reg:
+    elif case in ("copied column", "constant in one class") and not is_regularized:
         assert any("'odd'" in m and "singular" in m for m in messages)
 
 
 @learned
 @given(shift=st.floats(-50, 50), scale=st.floats(0.01, 100))
-def test_an_affine_map_moves_the_density_by_its_jacobian(density: ClassDensity, shift: float, scale: float) -> None:
-    """log p of a x + b is log p of x minus d log a, where nothing is added to the covariance."""
+def test_an_affine_map_changes_the_density_by_its_jacobian(density: ClassDensity, shift: float, scale: float) -> None:
+    """log p(a x + b) = log p(x) - d log a if nothing is added to the covariance."""
     free = clone(density)
     if isinstance(free, GaussianDensity | DiscriminantDensity):
         free.set_params(reg=0.0)
@@ -445,18 +446,18 @@ def test_bad_input_raises(density: ClassDensity) -> None:
     X, y = sample()
     bad = X.copy()
     bad[3, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN or infinity"):
+    with pytest.raises(ValueError, match="NaN"):
         clone(density).fit(bad, y)
-    with pytest.raises(ValueError, match=r"\(n, d\) and \(n,\)"):
+    with pytest.raises(ValueError, match="shapes"):
         clone(density).fit(X, y[:5])
-    with pytest.raises(ValueError, match="0 samples"):
+    with pytest.raises(ValueError, match="samples"):
         clone(density).fit(X[:0], y[:0])
     for weight, match in ((-np.ones(90), "non-negative"), (np.full(90, np.nan), "finite"), (np.ones(5), r"\(5,\)")):
         with pytest.raises(ValueError, match=match):
             clone(density).fit(X, y, weight)
-    with pytest.raises(ValueError, match="y contains NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         clone(density).fit(X, np.where(y == 0, np.nan, y))
-    with pytest.raises(ValueError, match="3 features"):
+    with pytest.raises(ValueError, match="features"):
         fit_sample(density).log_prob(X[:, :2])
-    with pytest.raises(Exception, match="not fitted"):
+    with pytest.raises(NotFittedError):
         clone(density).log_prob(X)

@@ -1,4 +1,4 @@
-"""Contract of labelers: the check of `genlabel.testing` on all of ours."""
+"""Contract of labelers: `check_labeler` for every labeler of genlabel."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Contract of samplers: the check of `genlabel.testing` on all of ours, and the properties of their parameters."""
+"""Contract of samplers: `check_sampler` for every sampler of genlabel, and properties of their parameters."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_hard_classes_are_drawn_in_proportion_to_the_soft_label(sampler: Any) ->
 
 
 @every
-def test_dtypes_of_columns_are_kept_or_become_floating(sampler: Any) -> None:
+def test_dtypes_are_unchanged_or_become_floating(sampler: Any) -> None:
     X, y = sample()
     assert resampled(sampler, X.astype(np.float32), y.astype(np.int8))[0].dtype == np.float32
     assert resampled(sampler, X.astype(np.float32), y.astype(np.int8))[1].dtype == np.int8
@@ -87,6 +87,6 @@ def test_dtypes_of_columns_are_kept_or_become_floating(sampler: Any) -> None:
         ({"density": "auto"}, "density='auto'"),
     ],
 )
-def test_bad_parameters_are_named(sampler: Any, params: dict[str, Any], match: str) -> None:
+def test_bad_parameters_raise(sampler: Any, params: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         resampled(sampler, *sample(), **params)

@@ -1,4 +1,4 @@
-"""Tables that nobody would hand in on purpose, by machine, and the law that every answer to one must keep."""
+"""Strategies for odd tables, and the fixtures that check every result for them."""
 
 import linecache
 import os
@@ -20,21 +20,21 @@ from genlabel.densities.gan.density import CollapsedGeneratorError
 Rng = np.random.Generator
 
 
-def _with(values: Any, rng: Rng, odd: Any) -> Any:
-    """Values, some of them another one."""
+def _replace_some(values: Any, rng: Rng, odd: Any) -> Any:
+    """Replace a fifth of the values."""
     return np.where(rng.random(len(values)) < 0.2, odd, values)
 
 
 def _objects(items: list[Any], n: int) -> np.ndarray:
-    """An array of objects, which numpy must not take apart."""
-    found = np.empty(n, dtype=object)
+    """Return an array of objects; numpy would convert lists to more dimensions."""
+    result = np.empty(n, dtype=object)
     for i in range(n):
-        found[i] = items[i % len(items)]
-    return found
+        result[i] = items[i % len(items)]
+    return result
 
 
 def _series(values: Any) -> "pd.Series[Any]":
-    """A column; objects stay objects, which pandas would make texts of where it can."""
+    """Return a column; without the dtype, pandas would convert objects to strings."""
     return pd.Series(values, dtype=object if values.dtype == object else None)
 
 
@@ -52,30 +52,30 @@ COLUMNS: dict[str, Callable[[int, Rng], Any]] = {
     "constant": lambda n, rng: np.full(n, 3.0),
     "constant and large": lambda n, rng: np.full(n, 1e300),
     "zeros of both signs": lambda n, rng: rng.choice([0.0, -0.0], n),
-    "gaps": lambda n, rng: _with(rng.normal(size=n), rng, np.nan),
-    "nothing but gaps": lambda n, rng: np.full(n, np.nan),
-    "infinities": lambda n, rng: _with(rng.normal(size=n), rng, rng.choice([-np.inf, np.inf])),
-    "whole numbers": lambda n, rng: rng.integers(-5, 5, n),
-    "small whole numbers": lambda n, rng: rng.integers(-128, 128, n).astype(np.int8),
-    "large whole numbers": lambda n, rng: rng.integers(2**63, 2**64 - 1, n, dtype=np.uint64),
+    "missing values": lambda n, rng: _replace_some(rng.normal(size=n), rng, np.nan),
+    "only missing values": lambda n, rng: np.full(n, np.nan),
+    "infinities": lambda n, rng: _replace_some(rng.normal(size=n), rng, rng.choice([-np.inf, np.inf])),
+    "integers": lambda n, rng: rng.integers(-5, 5, n),
+    "small integers": lambda n, rng: rng.integers(-128, 128, n).astype(np.int8),
+    "large integers": lambda n, rng: rng.integers(2**63, 2**64 - 1, n, dtype=np.uint64),
     "single precision": lambda n, rng: rng.normal(size=n).astype(np.float32),
     "half precision": lambda n, rng: (1e4 * rng.normal(size=n)).astype(np.float16),
-    "truths": lambda n, rng: rng.random(n) < 0.5,
+    "booleans": lambda n, rng: rng.random(n) < 0.5,
     "nullable numbers": lambda n, rng: pd.array(rng.normal(size=n), dtype="Float64"),
-    "nullable whole numbers": lambda n, rng: pd.array(_with(rng.integers(0, 9, n), rng, np.nan), dtype="Int64"),
-    "nullable truths": lambda n, rng: pd.array(rng.choice([True, False, None], n), dtype="boolean"),
-    "nullable gaps": lambda n, rng: pd.array([pd.NA] * n, dtype="Int64"),
+    "nullable integers": lambda n, rng: pd.array(_replace_some(rng.integers(0, 9, n), rng, np.nan), dtype="Int64"),
+    "nullable booleans": lambda n, rng: pd.array(rng.choice([True, False, None], n), dtype="boolean"),
+    "nullable missing values": lambda n, rng: pd.array([pd.NA] * n, dtype="Int64"),
     "text": lambda n, rng: rng.choice(["red", "green", "blue"], n).astype(object),
-    "text with gaps": lambda n, rng: rng.choice(np.array(["u", "v", None], dtype=object), n),
-    "text of numbers": lambda n, rng: rng.normal(size=n).round(2).astype(str).astype(object),
+    "text with missing values": lambda n, rng: rng.choice(np.array(["u", "v", None], dtype=object), n),
+    "numbers as text": lambda n, rng: rng.normal(size=n).round(2).astype(str).astype(object),
     "identifiers": lambda n, rng: np.array([f"row {i}" for i in range(n)], dtype=object),
-    "odd texts": lambda n, rng: _objects(["", " ", "<b>&", "\x00", "NaN", "\ud800", "Ω" * 300, "1e999"], n),
+    "odd strings": lambda n, rng: _objects(["", " ", "<b>&", "\x00", "NaN", "\ud800", "Ω" * 300, "1e999"], n),
     "strings": lambda n, rng: pd.array(rng.choice(["p", "q"], n), dtype="string"),
     "categories": lambda n, rng: pd.Categorical(rng.choice(["a", "b"], n), categories=["a", "b", "never"]),
     "ordered categories": lambda n, rng: pd.Categorical.from_codes(rng.integers(-1, 3, n), [3, 1, 2], ordered=True),
     "dates": lambda n, rng: pd.Timestamp("2024-05-31") + pd.to_timedelta(rng.integers(0, 999, n), unit="D"),
-    "dates of a zone": lambda n, rng: pd.date_range("2024-05-31", periods=n, tz="Europe/Berlin"),
-    "dates with gaps": lambda n, rng: pd.to_datetime(["2024-05-31"] * n).where(rng.random(n) < 0.5),
+    "dates with a zone": lambda n, rng: pd.date_range("2024-05-31", periods=n, tz="Europe/Berlin"),
+    "dates with missing values": lambda n, rng: pd.to_datetime(["2024-05-31"] * n).where(rng.random(n) < 0.5),
     "durations": lambda n, rng: pd.to_timedelta(rng.integers(0, 99, n), unit="h"),
     "periods": lambda n, rng: pd.period_range("2024-05", periods=n, freq="M"),
     "intervals": lambda n, rng: pd.cut(rng.random(n), [0.0, 0.5, 1.0]),
@@ -87,9 +87,9 @@ COLUMNS: dict[str, Callable[[int, Rng], Any]] = {
     "sparse": lambda n, rng: pd.arrays.SparseArray(rng.integers(0, 2, n).astype(float)),
 }
 NUMBERS = [name for name in COLUMNS if COLUMNS[name](3, np.random.default_rng(0)).dtype.kind in "biuf"][:22]
-"""Those that an array of numbers may have."""
-BEYOND = ("scale 1e300", "the largest numbers", "one outlier", "constant and large", "infinities")
-HALVES = ("odd texts",)
+"""Kinds of columns that a numeric array can hold."""
+OVERFLOWING = ("scale 1e300", "the largest numbers", "one outlier", "constant and large", "infinities")
+INVALID_UNICODE = ("odd strings",)
 NAMES: list[Any] = [
     *(
         "<script>alert(1)</script>",
@@ -111,25 +111,27 @@ LABELS: dict[str, Callable[[int, Rng], Any]] = {
     "two": lambda n, rng: np.arange(n) % 2,
     "three": lambda n, rng: np.arange(n) % 3,
     "random": lambda n, rng: rng.integers(0, 3, n),
-    "one row of a class": lambda n, rng: np.where(np.arange(n) == 0, 2, np.arange(n) % 2),
+    "a class of one row": lambda n, rng: np.where(np.arange(n) == 0, 2, np.arange(n) % 2),
     "rare": lambda n, rng: (np.arange(n) < 2).astype(int),
     "one class": lambda n, rng: np.zeros(n, dtype=int),
-    "a class a row": lambda n, rng: np.arange(n),
-    "a class every two rows": lambda n, rng: np.arange(n) // 2,
+    "one class per row": lambda n, rng: np.arange(n),
+    "two rows per class": lambda n, rng: np.arange(n) // 2,
     "text": lambda n, rng: rng.choice(["yes", "no"], n),
-    "odd texts": lambda n, rng: _objects(["<b>&", "", "\ud800", "\x00", "Ω" * 300], n),
-    "truths": lambda n, rng: rng.random(n) < 0.5,
-    "truths as objects": lambda n, rng: _objects([True, False], n),
+    "odd strings": lambda n, rng: _objects(["<b>&", "", "\ud800", "\x00", "Ω" * 300], n),
+    "booleans": lambda n, rng: rng.random(n) < 0.5,
+    "booleans as objects": lambda n, rng: _objects([True, False], n),
     "floating": lambda n, rng: (np.arange(n) % 2).astype(float),
     "continuous": lambda n, rng: rng.normal(size=n),
     "huge": lambda n, rng: np.where(np.arange(n) % 2, 2**62, -(2**62)),
-    "gaps": lambda n, rng: _with((np.arange(n) % 2).astype(float), rng, np.nan),
+    "missing values": lambda n, rng: _replace_some((np.arange(n) % 2).astype(float), rng, np.nan),
     "infinities": lambda n, rng: np.where(np.arange(n) % 2, np.inf, 0.0),
     "none": lambda n, rng: _objects(["a", None, "b"], n),
     "mixed": lambda n, rng: _objects([1, "a"], n),
     "categories": lambda n, rng: pd.Series(pd.Categorical(rng.choice(["a", "b"], n), categories=["b", "a", "never"])),
     "nullable": lambda n, rng: pd.Series(pd.array((np.arange(n) % 2).tolist(), dtype="Int64")),
-    "nullable gaps": lambda n, rng: pd.Series(pd.array([i % 2 if i % 5 else None for i in range(n)], dtype="Int64")),
+    "nullable missing values": lambda n, rng: pd.Series(
+        pd.array([i % 2 if i % 5 else None for i in range(n)], dtype="Int64")
+    ),
     "strings": lambda n, rng: pd.Series(rng.choice(["a", "b"], n), dtype="string"),
     "dates": lambda n, rng: pd.Series(pd.to_datetime(["2024-05-31", "2024-06-01"] * n)[:n]),
     "bytes": lambda n, rng: _objects([b"a", b"b"], n),
@@ -141,7 +143,7 @@ LABELS: dict[str, Callable[[int, Rng], Any]] = {
     "a scalar": lambda n, rng: 1,
     "nothing": lambda n, rng: None,
 }
-USUAL = ("two", "three", "random", "text", "one row of a class", "a class every two rows")
+USUAL = ("two", "three", "random", "text", "a class of one row", "two rows per class")
 FORMS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "array": lambda frame: frame.to_numpy(dtype=np.float64),
     "single": lambda frame: np.clip(frame.to_numpy(dtype=np.float64), -3e38, 3e38).astype(np.float32),
@@ -153,7 +155,7 @@ FORMS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "sparse": lambda frame: sparse.csr_array(frame.to_numpy(dtype=np.float64)),
     "flat": lambda frame: frame.to_numpy(dtype=np.float64).ravel(),
     "deep": lambda frame: frame.to_numpy(dtype=np.float64)[:, :, None],
-    "texts": lambda frame: frame.to_numpy(dtype=np.float64).astype(str),
+    "strings of numbers": lambda frame: frame.to_numpy(dtype=np.float64).astype(str),
 }
 USUAL_FORMS = ("array", "single", "transposed", "read only", "lists")
 
@@ -163,19 +165,19 @@ def _read_only(values: np.ndarray) -> np.ndarray:
     return values
 
 
-class Given:
-    """A table as somebody might hand it in, told by what it is made of."""
+class DrawnTable:
+    """A table and its labels; its repr describes how they were drawn."""
 
-    def __init__(self, X: Any, y: Any, made_of: str) -> None:
-        self.X, self.y, self.made_of = X, y, made_of
+    def __init__(self, X: Any, y: Any, description: str) -> None:
+        self.X, self.y, self.description = X, y, description
 
     def __repr__(self) -> str:
-        return self.made_of
+        return self.description
 
 
 @st.composite
 def _frames(draw: st.DrawFn, columns: list[str], rows: int, healthy: bool = False) -> tuple[pd.DataFrame, str]:
-    """A frame of drawn columns, some of them twice, under drawn names; its numbers come from a seed."""
+    """Draw a frame of columns, some duplicated, with drawn names; its numbers come from a seed."""
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     kinds = draw(st.lists(st.sampled_from(columns), min_size=1 if rows > 3 else 0, max_size=5))
     parts = [_series(COLUMNS[kind](rows, rng)) for kind in kinds]
@@ -191,46 +193,48 @@ def _frames(draw: st.DrawFn, columns: list[str], rows: int, healthy: bool = Fals
 
 
 @st.composite
-def _tables(draw: st.DrawFn, arrays: bool = False, form: str | None = None) -> Given:
-    """A table: a frame of any columns, or numbers in any form; most are such that something can be learned."""
-    plain, healthy = arrays or draw(st.booleans()), draw(st.integers(0, 4)) > 0
+def _tables(draw: st.DrawFn, arrays: bool = False, form: str | None = None) -> DrawnTable:
+    """Draw a table: a frame of any columns, or numbers in any form; most tables can be learned."""
+    numeric, healthy = arrays or draw(st.booleans()), draw(st.integers(0, 4)) > 0
     n = draw(st.sampled_from([12, 20, 31, 40, 8] if healthy else [12, 20, 5, 3, 2, 1, 0]))
-    frame, said = draw(_frames(_choice(plain, arrays, healthy), n, healthy))
+    frame, columns = draw(_frames(_column_kinds(numeric, arrays, healthy), n, healthy))
     if form is None:
-        form = draw(st.sampled_from(["frame", *(USUAL_FORMS if healthy else FORMS)])) if plain else "frame"
+        form = draw(st.sampled_from(["frame", *(USUAL_FORMS if healthy else FORMS)])) if numeric else "frame"
     labels = draw(st.sampled_from(USUAL if healthy else [*LABELS]))
     y = LABELS[labels](n, np.random.default_rng(draw(st.integers(0, 9))))
-    return Given(frame if form == "frame" else FORMS[form](frame), y, f"{said}, as {form}, labels {labels!r}")
+    return DrawnTable(frame if form == "frame" else FORMS[form](frame), y, f"{columns}, as {form}, labels {labels!r}")
 
 
-def _choice(plain: bool, arrays: bool, healthy: bool) -> list[str]:
-    """The kinds of columns to draw from."""
+def _column_kinds(numeric: bool, arrays: bool, healthy: bool) -> list[str]:
+    """Return the kinds of columns to draw from."""
     if not healthy:
-        return NUMBERS if plain else list(COLUMNS)
-    bad = (*BEYOND, *HALVES, "gaps", "nothing but gaps") if arrays else (*BEYOND, *HALVES)
-    return [kind for kind in (NUMBERS if plain else COLUMNS) if kind not in bad]
+        return NUMBERS if numeric else list(COLUMNS)
+    bad = (*OVERFLOWING, *INVALID_UNICODE)
+    if arrays:
+        bad = (*bad, "missing values", "only missing values")
+    return [kind for kind in (NUMBERS if numeric else COLUMNS) if kind not in bad]
 
 
 @pytest.fixture(scope="session")
-def tables() -> Callable[..., st.SearchStrategy[Given]]:
-    """Makes tables of any kind, or of numbers in any form."""
+def tables() -> Callable[..., st.SearchStrategy[DrawnTable]]:
+    """Return the strategy of tables."""
     return _tables
 
 
-GATE = 24
-"""Examples of a test in the gate."""
-ASKED = int(os.environ.get("GENLABEL_EXAMPLES", GATE))
+DEFAULT_EXAMPLES = 24
+"""Examples of a test unless GENLABEL_EXAMPLES gives another number."""
+EXAMPLES = int(os.environ.get("GENLABEL_EXAMPLES", DEFAULT_EXAMPLES))
 
 
 @pytest.fixture(scope="session")
-def by_machine() -> Callable[..., None]:
-    """Tries a property on drawn values: the same few for a number in the gate, others each time if more are asked."""
+def check_examples() -> Callable[..., None]:
+    """Return a function that checks a property on drawn values: the same few by default, new ones if there are more."""
 
     def run(values: st.SearchStrategy[Any], check: Callable[[Any], None], number: int, share: float = 1.0) -> None:
-        count = ASKED if ASKED > GATE else ASKED // 6
-        known = seed(number) if ASKED <= GATE else lambda test: test
+        count = EXAMPLES if EXAMPLES > DEFAULT_EXAMPLES else EXAMPLES // 6
+        seeded = seed(number) if EXAMPLES <= DEFAULT_EXAMPLES else lambda test: test
 
-        @known
+        @seeded
         @settings(max_examples=max(2, round(share * count)), database=None, phases=[Phase.generate])
         @given(values)
         def holds(value: Any) -> None:
@@ -241,47 +245,47 @@ def by_machine() -> Callable[..., None]:
     return run
 
 
-OURS, CHECKS = f"{os.sep}genlabel{os.sep}", f"sklearn{os.sep}utils{os.sep}"
-KINDS = (ValueError, TypeError, CollapsedGeneratorError)
+GENLABEL_PATH, SKLEARN_CHECKS = f"{os.sep}genlabel{os.sep}", f"sklearn{os.sep}utils{os.sep}"
+DOCUMENTED_ERRORS = (ValueError, TypeError, CollapsedGeneratorError)
 
 
 def _is_documented(error: Exception) -> bool:
-    """Whether an error was raised on purpose: by a line of ours that says so, or by scikit-learn's checks of input."""
-    if type(error) not in KINDS or not str(error).strip():
+    """Return whether an error was raised by a `raise` of genlabel or by the input validation of scikit-learn."""
+    if type(error) not in DOCUMENTED_ERRORS or not str(error).strip():
         return False
-    places, trace = [], error.__traceback__
+    frames, trace = [], error.__traceback__
     while trace is not None:
-        places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
-    if any(CHECKS in file for file, _ in places):
+    if any(SKLEARN_CHECKS in file for file, _ in frames):
         return True
-    file, number = places[-1]
-    around = "".join(linecache.getline(file, line) for line in range(number - 1, number + 1))
-    return OURS in file and "raise " in around
+    file, number = frames[-1]
+    source = "".join(linecache.getline(file, line) for line in range(number - 1, number + 1))
+    return GENLABEL_PATH in file and "raise " in source
 
 
-def _try(call: Callable[[], Any]) -> Any:
-    """What a call returns; None if it refuses in a documented way. Everything else fails: a warning of numpy, too."""
-    with warnings.catch_warnings(record=True) as heard:
+def _result_or_none(call: Callable[[], Any]) -> Any:
+    """Return the result of a call, or None after a documented error; other errors and foreign warnings fail."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = call()
+            result = call()
         except Exception as error:
             if not _is_documented(error):
                 raise
-            found = None
-    foreign = [f"{one.filename}:{one.lineno} {one.category.__name__}: {one.message}" for one in heard if _foreign(one)]
+            result = None
+    foreign = [str(warning) for warning in caught if _foreign(warning)]
     assert not foreign, foreign
-    return found
+    return result
 
 
-def _foreign(heard: warnings.WarningMessage) -> bool:
-    """Whether a warning is none of a kind that a user can act upon."""
-    of_torch = f"{os.sep}torch{os.sep}" in heard.filename or "torch" in str(heard.message)
-    return not issubclass(heard.category, UserWarning) or of_torch
+def _foreign(warning: warnings.WarningMessage) -> bool:
+    """Return whether a warning is not addressed to a user of genlabel."""
+    of_torch = f"{os.sep}torch{os.sep}" in warning.filename or "torch" in str(warning.message)
+    return not issubclass(warning.category, UserWarning) or of_torch
 
 
 @pytest.fixture(scope="session")
-def answer() -> Callable[[Callable[[], Any]], Any]:
-    """Gives what a call returns, or None where it refuses in a documented way."""
-    return _try
+def try_call() -> Callable[[Callable[[], Any]], Any]:
+    """Return a function that returns the result of a call, or None after a documented error."""
+    return _result_or_none

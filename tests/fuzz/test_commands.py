@@ -1,4 +1,4 @@
-"""Any table as a file through the commands: done, or one line that says what is wrong; never a fault of ours."""
+"""Test the commands on any table file: they succeed, or end with one error line."""
 
 import json
 import warnings
@@ -23,8 +23,8 @@ def invoke(*words: Any) -> Any:
         return CliRunner().invoke(app, [str(word) for word in words], prog_name="genlabel")
 
 
-def settled(result: Any, *also: int) -> bool:
-    """Whether a command is done; where it is not, it must say why in one line."""
+def succeeded(result: Any, *also: int) -> bool:
+    """Return whether a command succeeded; if it did not, check that it printed one error line."""
     assert result.exit_code in (0, 2, *also), f"{result.output}\n{result.stderr}\n{result.exception!r}"
     if result.exit_code == 2:
         lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
@@ -34,7 +34,7 @@ def settled(result: Any, *also: int) -> bool:
 
 
 def write(table: Any, path: Path) -> bool:
-    """Write a table with its labels, and tell whether the format can hold it."""
+    """Write a table with its labels; return whether the format can hold it."""
     try:
         frame = table.X.assign(label=np.asarray(table.y))
         if path.suffix == ".jsonl":
@@ -61,7 +61,7 @@ def files(tables: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("number, ending", list(enumerate(ENDINGS)))
-def test_a_model_of_any_file_predicts_its_rows(number: int, ending: str, files: Any, by_machine: Any) -> None:
+def test_a_model_of_any_file_predicts_its_rows(number: int, ending: str, files: Any, check_examples: Any) -> None:
     def check(drawn: tuple[Any, Path]) -> None:
         table, path = drawn
         if not write(table, path):
@@ -80,33 +80,33 @@ def test_a_model_of_any_file_predicts_its_rows(number: int, ending: str, files: 
             "--force",
             *CHEAP,
         )
-        if not settled(invoke(*fit)) or not settled(invoke("predict", "m", path, "-o", "out.csv")):
+        if not succeeded(invoke(*fit)) or not succeeded(invoke("predict", "m", path, "-o", "out.csv")):
             return
-        found = pd.read_csv("out.csv")
-        proba = found[[name for name in found.columns if name.startswith("probability_")]].to_numpy()
+        predictions = pd.read_csv("out.csv")
+        proba = predictions[[name for name in predictions.columns if name.startswith("probability_")]].to_numpy()
         assert proba.shape[1] >= 2
         assert np.isfinite(proba).all()
         np.testing.assert_allclose(proba.sum(1), 1.0, atol=1e-6)
 
-    by_machine(files(ending), check, 40 + number, share=0.5)
+    check_examples(files(ending), check, 40 + number, share=0.5)
 
 
-def test_a_diagnosis_of_any_file_is_whole(files: Any, by_machine: Any) -> None:
+def test_a_diagnosis_of_any_file_has_a_verdict(files: Any, check_examples: Any) -> None:
     def check(drawn: tuple[Any, Path]) -> None:
         table, path = drawn
         if write(table, path):
             result = invoke("diagnose", path, "--target", "label", "--cv", "2", "--json")
-            assert not settled(result) or json.loads(result.stdout)["diagnosis"]["verdict"]
+            assert not succeeded(result) or json.loads(result.stdout)["diagnosis"]["verdict"]
 
-    by_machine(files(".csv"), check, 50, share=0.25)
+    check_examples(files(".csv"), check, 50, share=0.25)
 
 
-def test_a_comparison_on_any_file_is_whole(files: Any, by_machine: Any) -> None:
+def test_a_comparison_on_any_file_prints_json(files: Any, check_examples: Any) -> None:
     def check(drawn: tuple[Any, Path]) -> None:
         table, path = drawn
         if write(table, path):
             words = ("compare", path, "--target", "label", "--n-splits", "1", "--density", "gaussian", "--jobs", "1")
             result = invoke(*words, *CHEAP, "--json", "--restart", "--records", "r.sqlite", "--output", "c.png")
-            assert not settled(result, 1) or json.loads(result.stdout)
+            assert not succeeded(result, 1) or json.loads(result.stdout)
 
-    by_machine(files(".csv"), check, 60, share=0.25)
+    check_examples(files(".csv"), check, 60, share=0.25)

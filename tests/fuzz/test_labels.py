@@ -1,4 +1,4 @@
-"""Any table through every labeler: labels on the simplex, or an error that is meant."""
+"""Test labelers on any table: labels on the simplex, or a documented error."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from genlabel.labeling.base import WeightedLabel
 from genlabel.mixing import Mixup, intrudes
 from genlabel.mixing.base import BatchInfo
 
-Answer = Callable[[Callable[[], Any]], Any]
+TryCall = Callable[[Callable[[], Any]], Any]
 LABELERS = [
     LinearLabel(),
     LogisticLabel(0.3),
@@ -23,44 +23,44 @@ LABELERS = [
 ]
 
 
-def check_labeler(labeler: Any, answer: Answer, table: Any) -> None:
-    """Fit, mix and label a table; the rows of a shared label too, and those that are left clean."""
-    fitted = answer(lambda: clone(labeler).fit(table.X, table.y))
+def check_labeler(labeler: Any, try_call: TryCall, table: Any) -> None:
+    """Fit, mix and label a table, with clean rows and with a weighted label."""
+    fitted = try_call(lambda: clone(labeler).fit(table.X, table.y))
     if fitted is None:
         return
     draw = Mixup().draw(np.shape(table.X)[0], 0)
-    x_mix = answer(lambda: Mixup().mix(table.X, draw))
+    x_mix = try_call(lambda: Mixup().mix(table.X, draw))
     clean = np.arange(len(draw.partner)) % 3 == 0
     shared = WeightedLabel([fitted, LinearLabel().fit(table.X, table.y)], [0.5, 0.5])
-    for one in (fitted, shared) if x_mix is not None else ():
-        found = answer(partial(one.label, x_mix, table.y, draw, BatchInfo(clean=clean)))
-        if found is not None:
-            found = np.asarray(found)
-            assert np.isfinite(found).all()
-            assert (found >= 0.0).all()
-            np.testing.assert_allclose(found.sum(1), 1.0, atol=1e-6)
-            if one is fitted and len(found):
-                own = np.asarray(table.y) == fitted.classes_[found.argmax(1)]
+    for candidate in (fitted, shared) if x_mix is not None else ():
+        labels = try_call(partial(candidate.label, x_mix, table.y, draw, BatchInfo(clean=clean)))
+        if labels is not None:
+            labels = np.asarray(labels)
+            assert np.isfinite(labels).all()
+            assert (labels >= 0.0).all()
+            np.testing.assert_allclose(labels.sum(1), 1.0, atol=1e-6)
+            if candidate is fitted and len(labels):
+                own = np.asarray(table.y) == fitted.classes_[labels.argmax(1)]
                 assert own[clean].all()
-                assert (found[clean].max(1) == 1.0).all()
+                assert (labels[clean].max(1) == 1.0).all()
 
 
-@pytest.mark.parametrize("number, subject", list(enumerate(LABELERS)), ids=lambda one: repr(one)[:60])
-def test_labels_are_on_the_simplex_or_it_says_why_not(
-    number: int, subject: Any, tables: Any, by_machine: Any, answer: Answer
+@pytest.mark.parametrize("number, subject", list(enumerate(LABELERS)), ids=lambda value: repr(value)[:60])
+def test_labels_are_on_the_simplex(
+    number: int, subject: Any, tables: Any, check_examples: Any, try_call: TryCall
 ) -> None:
-    by_machine(tables(arrays=True), partial(check_labeler, subject, answer), 30 + number)
+    check_examples(tables(arrays=True), partial(check_labeler, subject, try_call), 30 + number)
 
 
-def check_intrusion(answer: Answer, table: Any) -> None:
-    """Which blends lie nearer to a third class: one truth a row."""
+def check_intrusion(try_call: TryCall, table: Any) -> None:
+    """Check that intrusion returns a boolean for each mixed sample."""
     draw = Mixup().draw(np.shape(table.X)[0], 0)
-    x_mix = answer(lambda: Mixup().mix(table.X, draw))
-    found = None if x_mix is None else answer(lambda: intrudes(x_mix, draw, table.X, table.y))
-    if found is not None:
-        assert found.shape == draw.partner.shape
-        assert found.dtype == bool
+    x_mix = try_call(lambda: Mixup().mix(table.X, draw))
+    result = None if x_mix is None else try_call(lambda: intrudes(x_mix, draw, table.X, table.y))
+    if result is not None:
+        assert result.shape == draw.partner.shape
+        assert result.dtype == bool
 
 
-def test_intrusion_is_told_row_by_row_or_it_says_why_not(tables: Any, by_machine: Any, answer: Answer) -> None:
-    by_machine(tables(arrays=True), partial(check_intrusion, answer), 35)
+def test_intrusion_is_boolean(tables: Any, check_examples: Any, try_call: TryCall) -> None:
+    check_examples(tables(arrays=True), partial(check_intrusion, try_call), 35)

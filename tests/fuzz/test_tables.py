@@ -1,4 +1,4 @@
-"""Any table through every door of the library: numbers on the simplex, or an error that is meant."""
+"""Test estimators on any table: finite results, or a documented error."""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +33,7 @@ from genlabel import (
 from genlabel.densities import DiscriminantDensity, PowerTransformedDensity
 from genlabel.densities.stacked import WeightedDensities
 
-FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+SMALL_STACK = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 SHORT: dict[str, Any] = {
     "training__learning_rate": 0.05,
     "training__weight_decay": 1e-3,
@@ -42,14 +42,14 @@ SHORT: dict[str, Any] = {
     "random_state": 0,
 }
 CLASSIFIERS = [
-    GenLabelClassifier((4,), FEW).set_params(**SHORT),
+    GenLabelClassifier((4,), SMALL_STACK).set_params(**SHORT),
     GenLabelClassifier((4,), "gaussian", 1.0, pool_with_density=None).set_params(**SHORT),
     GenLabelClassifier("logistic", "kernel").set_params(training__standardize=False, **SHORT),
     MixupClassifier((4,)).set_params(**SHORT),
     MixupClassifier((4,), "manifold", calibrate=False, class_weight="balanced").set_params(search__ensemble=1, **SHORT),
     AdaMixupClassifier((4,), policy_hidden=4).set_params(**SHORT),
     GenerativeClassifier(),
-    GenerativeClassifier(FEW),
+    GenerativeClassifier(SMALL_STACK),
     SoftLabelClassifier(LogisticRegression(max_iter=20, tol=1.0), GenLabelSampler(n_aug=0.5), random_state=0),
 ]
 QUICK: dict[str, Any] = {"hidden": (4,), "epochs": 1, "random_state": 0}
@@ -63,7 +63,7 @@ DENSITIES = [
     ForestDensity(2),
     PowerTransformedDensity(GaussianDensity()),
     WeightedDensities([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
-    FEW,
+    SMALL_STACK,
     VAEDensity(n_samples=2, **QUICK),
     *([FlowDensity(transforms=1, bins=4, **QUICK)] if find_spec("zuko") else []),
     GANDensity("l2", hidden=(4,), steps=2, min_coverage=0.0, random_state=0),
@@ -73,30 +73,30 @@ SAMPLERS = [
     GenMix(n_aug=0.3, random_state=0),
     GenMix("kernel", n_aug=0.3, output="soft", standardize=True, random_state=0),
     GenLabelSampler(n_aug=0.3, output="weighted", random_state=0),
-    GenLabelSampler(FEW, n_aug=0.3, output="soft", random_state=0),
+    GenLabelSampler(SMALL_STACK, n_aug=0.3, output="soft", random_state=0),
 ]
-Answer = Callable[[Callable[[], Any]], Any]
+TryCall = Callable[[Callable[[], Any]], Any]
 
 
 def numbered(subjects: list[Any]) -> Any:
-    return pytest.mark.parametrize("number, subject", list(enumerate(subjects)), ids=lambda one: repr(one)[:60])
+    return pytest.mark.parametrize("number, subject", list(enumerate(subjects)), ids=lambda value: repr(value)[:60])
 
 
 def assert_on_simplex(proba: Any, rows: int) -> None:
-    """Numbers of at least 0 that are 1 together in each row."""
-    found = np.asarray(proba, dtype=np.float64)
-    assert len(found) == rows
-    assert np.isfinite(found).all()
-    assert (found >= 0.0).all()
-    np.testing.assert_allclose(found.sum(1), 1.0, atol=1e-6)
+    """Check that rows are non-negative and sum to 1."""
+    values = np.asarray(proba, dtype=np.float64)
+    assert len(values) == rows
+    assert np.isfinite(values).all()
+    assert (values >= 0.0).all()
+    np.testing.assert_allclose(values.sum(1), 1.0, atol=1e-6)
 
 
 def rows_of(X: Any) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-def others(X: Any) -> Any:
-    """Rows that no training row is like, of the same columns; None where there are none to be made."""
+def far_rows(X: Any) -> Any:
+    """Return rows far from all training rows; None if there are none for this kind of table."""
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64:
         return np.vstack(
             [np.full(X.shape[1], value) for value in (0.0, -1e9, 1e30, 1e300, np.finfo(float).max, np.nan)]
@@ -104,51 +104,52 @@ def others(X: Any) -> Any:
     return X[:3].mask(X[:3].notna()) if isinstance(X, pd.DataFrame) else None
 
 
-def check_classifier(classifier: Any, answer: Answer, table: Any) -> None:
+def check_classifier(classifier: Any, try_call: TryCall, table: Any) -> None:
     model = clone(classifier)
-    if answer(lambda: model.fit(table.X, table.y)) is None:
+    if try_call(lambda: model.fit(table.X, table.y)) is None:
         assert [name for name in vars(model) if name.endswith("_")] == []
         return
-    assert_on_simplex(answer(lambda: model.predict_proba(table.X)), rows_of(table.X))
+    assert_on_simplex(try_call(lambda: model.predict_proba(table.X)), rows_of(table.X))
     assert set(model.predict(table.X).tolist()) <= set(model.classes_.tolist())
     if hasattr(model, "typicality_"):
-        support = model.typicality(table.X)
-        assert ((support > 0.0) & (support <= 1.0)).all()
-    strange = others(table.X)
-    if strange is not None:
-        found = answer(lambda: model.predict_proba(strange))
-        if found is not None:
-            assert_on_simplex(found, len(strange))
+        typicality = model.typicality(table.X)
+        assert ((typicality > 0.0) & (typicality <= 1.0)).all()
+    far = far_rows(table.X)
+    if far is not None:
+        far_proba = try_call(lambda: model.predict_proba(far))
+        if far_proba is not None:
+            assert_on_simplex(far_proba, len(far))
 
 
 @numbered(CLASSIFIERS)
-def test_a_classifier_tells_probabilities_or_why_not(
-    number: int, subject: Any, tables: Any, by_machine: Any, answer: Answer
+def test_a_classifier_predicts_probabilities_or_raises(
+    number: int, subject: Any, tables: Any, check_examples: Any, try_call: TryCall
 ) -> None:
-    by_machine(tables(), partial(check_classifier, subject, answer), number)
+    check_examples(tables(), partial(check_classifier, subject, try_call), number)
 
 
-def check_density(density: Any, answer: Answer, table: Any) -> None:
-    fitted = answer(lambda: clone(density).fit(table.X, table.y))
+def check_density(density: Any, try_call: TryCall, table: Any) -> None:
+    fitted = try_call(lambda: clone(density).fit(table.X, table.y))
     if fitted is None:
         return
-    found = np.asarray(answer(lambda: fitted(table.X) if isinstance(density, Typicality) else fitted.log_prob(table.X)))
-    assert len(found) == rows_of(table.X)
-    assert not np.isnan(found).any()
-    assert not np.isposinf(found).any()
+    predict = fitted if isinstance(density, Typicality) else fitted.log_prob
+    values = np.asarray(try_call(lambda: predict(table.X)))
+    assert len(values) == rows_of(table.X)
+    assert not np.isnan(values).any()
+    assert not np.isposinf(values).any()
 
 
 @numbered(DENSITIES)
-def test_a_density_has_numbers_or_says_why_not(
-    number: int, subject: Any, tables: Any, by_machine: Any, answer: Answer
+def test_a_density_is_finite_or_raises(
+    number: int, subject: Any, tables: Any, check_examples: Any, try_call: TryCall
 ) -> None:
-    share = 0.25 if isinstance(subject, GANDensity) else 1.0  # it trains for seconds
-    by_machine(tables(arrays=True), partial(check_density, subject, answer), number, share)
+    share = 0.25 if isinstance(subject, GANDensity) else 1.0  # its training takes seconds
+    check_examples(tables(arrays=True), partial(check_density, subject, try_call), number, share)
 
 
-def check_sampler(sampler: Any, answer: Answer, table: Any) -> None:
+def check_sampler(sampler: Any, try_call: TryCall, table: Any) -> None:
     fresh = clone(sampler)
-    made = answer(lambda: fresh.fit_resample(table.X, table.y))
+    made = try_call(lambda: fresh.fit_resample(table.X, table.y))
     if made is None:
         assert [name for name in vars(fresh) if name.endswith("_")] == []
         return
@@ -162,16 +163,16 @@ def check_sampler(sampler: Any, answer: Answer, table: Any) -> None:
 
 
 @numbered(SAMPLERS)
-def test_a_sampler_adds_finite_rows_or_says_why_not(
-    number: int, subject: Any, tables: Any, by_machine: Any, answer: Answer
+def test_a_sampler_adds_finite_rows_or_raises(
+    number: int, subject: Any, tables: Any, check_examples: Any, try_call: TryCall
 ) -> None:
-    by_machine(tables(arrays=True), partial(check_sampler, subject, answer), number)
+    check_examples(tables(arrays=True), partial(check_sampler, subject, try_call), number)
 
 
-def check_diagnosis(answer: Answer, table: Any) -> None:
-    found = answer(partial(diagnose, table.X, table.y, cv=2, n_mixed=20))
-    assert found is None or found.verdict.sentence
+def check_diagnosis(try_call: TryCall, table: Any) -> None:
+    diagnosis = try_call(partial(diagnose, table.X, table.y, cv=2, n_mixed=20))
+    assert diagnosis is None or diagnosis.verdict.sentence
 
 
-def test_a_diagnosis_ends_with_a_verdict_or_says_why_not(tables: Any, by_machine: Any, answer: Answer) -> None:
-    by_machine(tables(), partial(check_diagnosis, answer), 0, share=0.25)
+def test_a_diagnosis_has_a_verdict_or_raises(tables: Any, check_examples: Any, try_call: TryCall) -> None:
+    check_examples(tables(), partial(check_diagnosis, try_call), 0, share=0.25)
