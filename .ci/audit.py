@@ -1,9 +1,8 @@
-"""Looks for what is dangerous: bandit over the sources, pip-audit over the pinned packages.
+"""Run bandit over the sources and pip-audit over the pinned packages.
 
     python .ci/audit.py
 
-It ends with an error where either finds something. Where the database of known faults cannot be reached, it says so and
-that nothing was looked up; that alone is no error.
+It exits with 1 if either finds something. An unreachable database of vulnerabilities is reported, and is not an error.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PACKAGES = ["pip_audit", "--requirement", "constraints.txt", "--no-deps", "--dis
 
 
 def judge(output: str) -> tuple[bool, list[str]]:
-    """Return whether the packages are clean, and the lines to print, of what pip-audit has written.
+    """Return whether the output of pip-audit has no vulnerability, and the lines to print.
 
     >>> judge('{"dependencies": [{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "no"}]}')
     (True, ['pip-audit: 1 packages looked up, 0 with known faults', 'not looked up: b'])
@@ -30,29 +29,28 @@ def judge(output: str) -> tuple[bool, list[str]]:
     (True, ['pip-audit: its database cannot be reached from here; nothing was looked up'])
     """
     try:
-        found: list[dict[str, Any]] = json.loads(output)["dependencies"]
+        packages: list[dict[str, Any]] = json.loads(output)["dependencies"]
     except (ValueError, LookupError):
-        found = []
-    seen = [one for one in found if "skip_reason" not in one]
-    if not seen:
+        packages = []
+    audited = [package for package in packages if "skip_reason" not in package]
+    if not audited:
         return True, ["pip-audit: its database cannot be reached from here; nothing was looked up"]
-    bad = [one for one in seen if one["vulns"]]
-    lines = [f"pip-audit: {len(seen)} packages looked up, {len(bad)} with known faults"]
-    lines += [f"{one['name']} {one['version']}: {_said(fault)}" for one in bad for fault in one["vulns"]]
-    missed = [one["name"] for one in found if one not in seen]
-    return not bad, [*lines, *([f"not looked up: {', '.join(missed)}"] if missed else [])]
-
-
-def _said(fault: dict[str, Any]) -> str:
-    return f"{fault['id']}, mended in {', '.join(fault['fix_versions']) or 'no version yet'}"
+    vulnerable = [package for package in audited if package["vulns"]]
+    lines = [f"pip-audit: {len(audited)} packages looked up, {len(vulnerable)} with known faults"]
+    for package in vulnerable:
+        for vulnerability in package["vulns"]:
+            fix = ", ".join(vulnerability["fix_versions"]) or "no version yet"
+            lines.append(f"{package['name']} {package['version']}: {vulnerability['id']}, mended in {fix}")
+    skipped = [package["name"] for package in packages if package not in audited]
+    return not vulnerable, [*lines, *([f"not looked up: {', '.join(skipped)}"] if skipped else [])]
 
 
 def main() -> None:
-    """Run both, print what they found."""
+    """Run both and print their findings."""
     sources = subprocess.run([sys.executable, "-m", *SOURCES], cwd=ROOT)
-    print("bandit: clean" if sources.returncode == 0 else "bandit: mend what it names, or say beside the line why not")
-    looked = subprocess.run([sys.executable, "-m", *PACKAGES], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    clean, lines = judge(looked.stdout)
+    print("bandit: clean" if sources.returncode == 0 else "bandit: fix the findings, or explain them in a comment")
+    audit = subprocess.run([sys.executable, "-m", *PACKAGES], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    clean, lines = judge(audit.stdout)
     print("\n".join(lines))
     sys.exit(bool(sources.returncode) or not clean)
 

@@ -1,4 +1,4 @@
-"""Carry committed records over to a tree that computes fingerprints in another way, where the settings are the same.
+"""Carry committed records over to a tree that computes other fingerprints for the same settings.
 
     python .ci/carry_records.py list OLD.json             # in the old tree, with its environment
     python .ci/carry_records.py list NEW.json             # in the new tree
@@ -6,7 +6,7 @@
 
 `list` writes the fingerprint of every setting that has records, under a key that both trees share. `carry` replaces a
 fingerprint of OLD.json by that of NEW.json for the same key; a record that was stale in the old tree keeps its own. It
-raises where the new tree would merge two settings that the old one told apart. It was run once, for version 0.3.0:
+raises if the new tree would merge two settings of the old one. It was run once, for version 0.3.0:
 fingerprints of version 0.2.0 (97806aa) covered the names of classes and parameters.
 """
 
@@ -39,8 +39,9 @@ def list_fingerprints() -> dict[str, str]:
         )
     records = load_records(RESULTS / "paper", PAPER_SCHEMA).frame
     cells = records[list(PAPER_SCHEMA.fields)].drop_duplicates(list(KEYS))
-    found = {"|".join(str(row[key]) for key in KEYS): fingerprint_cell(Cell(**row)) for row in cells.to_dict("records")}
-    return found | {f"benchmark|{name}": make() for name, make in _benchmark().items()}
+    rows = cells.to_dict("records")
+    fingerprints = {"|".join(str(row[key]) for key in KEYS): fingerprint_cell(Cell(**row)) for row in rows}
+    return fingerprints | {f"benchmark|{name}": make() for name, make in _benchmark().items()}
 
 
 def _benchmark() -> dict[str, Any]:
@@ -68,11 +69,11 @@ def _benchmark() -> dict[str, Any]:
 
 
 def carry(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """Return the new fingerprint of each old one; raise where settings would be merged or split."""
+    """Return the new fingerprint of each old one; raise if settings would be merged or split."""
     pairs = {(old[key], new[key]) for key in old.keys() & new.keys()}
     result = dict(pairs)
     if len(result) != len(pairs) or len(set(result.values())) != len(pairs):
-        raise ValueError("the two trees do not tell the same settings apart")
+        raise ValueError("the two trees do not distinguish the same settings")
     return result
 
 
@@ -86,11 +87,11 @@ def main() -> None:
     table = carry(*(json.loads(Path(path).read_text()) for path in paths))
     for path in sorted([*RESULTS.glob("benchmark*.json"), *RESULTS.glob("paper/*.json")]):
         text = path.read_text()
-        head, rest = text.split('"fingerprints": [', 1)
-        prints, rest = rest.split("]", 1)
-        names = json.loads(f"[{prints}]")
+        before, after = text.split('"fingerprints": [', 1)
+        listed, after = after.split("]", 1)
+        names = json.loads(f"[{listed}]")
         carried = json.dumps([table.get(name, name) for name in names], separators=(",", ":"))
-        path.write_text(f'{head}"fingerprints": {carried}{rest}')
+        path.write_text(f'{before}"fingerprints": {carried}{after}')
         print(f"{path}: {sum(n in table for n in names)} of {len(names)} fingerprints replaced")
 
 

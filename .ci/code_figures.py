@@ -3,7 +3,7 @@
     python .ci/code_figures.py [ROOT] [--json] [--list FIGURE]
 
 ROOT is the folder that contains `src`, by default that of this script. It reads the sources and imports nothing.
-How each figure is counted is said in `FIGURES`; `--list` prints what a figure counts, one per line.
+`FIGURES` defines each figure; `--list` prints the entries of a figure, one per line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 
 
 class Module(NamedTuple):
-    """A source file: its path below `src`, its text, its syntax tree with all nodes, and that of a stub beside it."""
+    """A source file: path below `src`, text, syntax tree with all nodes, and the syntax tree of its stub."""
 
     path: str
     text: str
@@ -41,15 +41,15 @@ class Module(NamedTuple):
 def read_modules(root: Path, package: str) -> list[Module]:
     """Return the modules of a package, in the order of their paths."""
     source = root / "src"
-    found = []
+    modules = []
     for path in sorted((source / package).rglob("*.py")):
         if path.name == "conftest.py":
             continue
         text, stub = path.read_text(encoding="utf-8"), path.with_suffix(".pyi")
         tree = ast.parse(text)
-        beside = ast.parse(stub.read_text(encoding="utf-8")) if stub.exists() else None
-        found.append(Module(path.relative_to(source).as_posix(), text, tree, tuple(ast.walk(tree)), beside))
-    return found
+        stub_tree = ast.parse(stub.read_text(encoding="utf-8")) if stub.exists() else None
+        modules.append(Module(path.relative_to(source).as_posix(), text, tree, tuple(ast.walk(tree)), stub_tree))
+    return modules
 
 
 def module_lines(modules: Sequence[Module]) -> Iterator[str]:
@@ -72,14 +72,14 @@ def long_modules(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def private_functions(modules: Sequence[Module]) -> Iterator[str]:
-    """Yield functions and methods whose name opens with one underscore."""
+    """Yield functions and methods whose name starts with one underscore."""
     for module in modules:
         for name, line in _private(module):
             yield f"{module.path}:{line} {name}"
 
 
 def single_use(modules: Sequence[Module]) -> Iterator[str]:
-    """Yield private functions whose name occurs in the text of their module twice: the definition and one use."""
+    """Yield private functions whose name occurs twice in their module: the definition and one use."""
     for module in modules:
         words = Counter(re.findall(r"\w+", module.text))
         for name, line in _private(module):
@@ -103,17 +103,17 @@ def class_names(modules: Sequence[Module]) -> Iterator[str]:
 
 def repeated_classes(modules: Sequence[Module]) -> Iterator[str]:
     """Yield each class name, public or private, that is defined more than once."""
-    places: dict[str, list[str]] = {}
+    locations: dict[str, list[str]] = {}
     for text in class_names(modules):
-        name, _, place = text.partition(" ")
-        places.setdefault(name, []).append(place)
-    for name, found in sorted(places.items()):
-        if len(found) > 1:
-            yield f"{name}: {' '.join(found)}"
+        name, _, location = text.partition(" ")
+        locations.setdefault(name, []).append(location)
+    for name, where in sorted(locations.items()):
+        if len(where) > 1:
+            yield f"{name}: {' '.join(where)}"
 
 
 def docstrings(modules: Sequence[Module]) -> Iterator[str]:
-    """Yield docstrings of modules, classes and functions that open with one of the words."""
+    """Yield docstrings of modules, classes and functions that start with a word of `OPENINGS`."""
     for module in modules:
         for node in module.nodes:
             if isinstance(node, DOCUMENTED):
@@ -123,7 +123,7 @@ def docstrings(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def attribute_docstrings(modules: Sequence[Module]) -> Iterator[str]:
-    """Yield strings below an attribute or a constant that open with one of the words."""
+    """Yield docstrings of attributes and constants that start with a word of `OPENINGS`."""
     for module in modules:
         for node in module.nodes:
             body = getattr(node, "body", None)
@@ -142,7 +142,7 @@ def all_openings(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def public_names(modules: Sequence[Module]) -> Iterator[str]:
-    """Yield the entries of `__all__` of each `__init__`; if it has no list, those of the `.pyi` beside it."""
+    """Yield the entries of `__all__` of each `__init__`, or of its stub if it has no list."""
     for module in modules:
         if module.path.endswith("__init__.py"):
             names = list(_exported(module.tree))
@@ -158,7 +158,7 @@ def distinct_names(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def module_exports(modules: Sequence[Module]) -> Iterator[str]:
-    """Yield the entries of `__all__` of the modules that are no `__init__`."""
+    """Yield the entries of `__all__` of modules other than `__init__`."""
     for module in modules:
         if not module.path.endswith("__init__.py"):
             for name in _exported(module.tree):
@@ -166,7 +166,7 @@ def module_exports(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def _exported(tree: ast.Module) -> Iterator[str]:
-    """Yield the texts in what is assigned or added to `__all__`, as a list, a tuple, or a sum of them."""
+    """Yield the strings that are assigned or added to `__all__`, as a list, a tuple, or a sum of them."""
     for statement in tree.body:
         targets = _targets(statement)
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
@@ -209,8 +209,8 @@ def classifier_parameters(modules: Sequence[Module]) -> Iterator[str]:
             if isinstance(node, ast.ClassDef) and node.name == CLASSIFIER:
                 for method in node.body:
                     if isinstance(method, FUNCTIONS) and method.name == "__init__":
-                        given = [*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]
-                        yield from [one.arg for one in given[1:]]
+                        parameters = [*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]
+                        yield from [parameter.arg for parameter in parameters[1:]]
 
 
 FIGURES: dict[str, tuple[str, Callable[[Sequence[Module]], Iterator[str]]]] = {
@@ -221,8 +221,8 @@ FIGURES: dict[str, tuple[str, Callable[[Sequence[Module]], Iterator[str]]]] = {
     "single_use": ("private functions, name used once in its module", single_use),
     "classes": ("classes", class_names),
     "repeated_classes": ("class names defined more than once", repeated_classes),
-    "docstrings": ("docstrings that open with What, How, Of, ...", docstrings),
-    "attribute_docstrings": ("attribute docstrings that open so", attribute_docstrings),
+    "docstrings": ("docstrings that start with What, How, Of, ...", docstrings),
+    "attribute_docstrings": ("attribute docstrings that start so", attribute_docstrings),
     "openings": ("both kinds of docstrings", all_openings),
     "public": ("names in __all__ of packages", public_names),
     "distinct_public": ("distinct names in __all__ of packages", distinct_names),
@@ -231,19 +231,19 @@ FIGURES: dict[str, tuple[str, Callable[[Sequence[Module]], Iterator[str]]]] = {
     "parameters": (f"parameters of {CLASSIFIER}.__init__", classifier_parameters),
 }
 """Title and generator of each figure; a figure is the number of entries."""
-OTHER = (".j2", ".html", ".css", ".js", ".pyi")
-"""Endings of other files whose lines are counted."""
+OTHER_SUFFIXES = (".j2", ".html", ".css", ".js", ".pyi")
+"""Suffixes of other files whose lines are counted."""
 
 
 def figures(root: Path) -> dict[str, dict[str, int]]:
     """Return each figure for genlabel, genlabel_paper, and both together.
 
-    Class names and distinct names of both are counted over both, so that they are not the sum.
+    Class names and distinct names of both are counted over both packages, so they are not the sum.
     """
     parts = {package: read_modules(root, package) for package in PACKAGES}
     parts["both"] = [module for modules in parts.values() for module in modules]
     result = {name: {part: sum(1 for _ in find(parts[part])) for part in parts} for name, (_, find) in FIGURES.items()}
-    for ending in OTHER:
+    for ending in OTHER_SUFFIXES:
         lines = {package: _lines_of(root / "src" / package, ending) for package in PACKAGES}
         result[f"lines{ending}"] = lines | {"both": sum(lines.values())}
     return result
@@ -258,16 +258,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Print the figures of a source tree.")
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[1])
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--list", metavar="FIGURE", choices=FIGURES, help="print what a figure of src counts")
-    given = parser.parse_args(words)
-    if not (given.root / "src" / PACKAGES[0]).is_dir():
-        parser.error(f"{str(given.root)!r} has no src/{PACKAGES[0]}; name the root of a tree")
-    if given.list:
-        modules = [module for package in PACKAGES for module in read_modules(given.root, package)]
-        print("\n".join(FIGURES[given.list][1](modules)))
+    parser.add_argument("--list", metavar="FIGURE", choices=FIGURES, help="print the entries of a figure")
+    arguments = parser.parse_args(words)
+    if not (arguments.root / "src" / PACKAGES[0]).is_dir():
+        parser.error(f"{str(arguments.root)!r} has no src/{PACKAGES[0]}; name the root of a tree")
+    if arguments.list:
+        modules = [module for package in PACKAGES for module in read_modules(arguments.root, package)]
+        print("\n".join(FIGURES[arguments.list][1](modules)))
         return 0
-    result = figures(given.root)
-    if given.json:
+    result = figures(arguments.root)
+    if arguments.json:
         print(json.dumps(result, indent=1))
         return 0
     titles = {name: title for name, (title, _) in FIGURES.items()}

@@ -333,9 +333,11 @@ def _run_paper(
     fields = []
     for method in methods:
         name, _, alpha = method.partition("@")
-        one = {"setting": setting, "dataset": dataset, "method": name, "split": int(split), "seed": int(seed)}
-        fields.append({**one, "alpha": float(alpha or 1)})
-    names = [f"{setting}/{dataset}/{one['method']}/alpha={one['alpha']:g}/split={split}/seed={seed}" for one in fields]
+        cell = {"setting": setting, "dataset": dataset, "method": name, "split": int(split), "seed": int(seed)}
+        fields.append({**cell, "alpha": float(alpha or 1)})
+    names = [
+        f"{setting}/{dataset}/{cell['method']}/alpha={cell['alpha']:g}/split={split}/seed={seed}" for cell in fields
+    ]
     return dict(zip(names, adapters["paper"](fields), strict=True))
 
 
@@ -369,24 +371,24 @@ def measure(path: Path, minutes: float | None, only: str) -> int:
     os.environ |= dict.fromkeys(THREADS, "1") | {"CUDA_VISIBLE_DEVICES": ""}
     os.environ.setdefault("GENLABEL_DATA_HOME", str(MIRROR))
     adapters, about = _choose_adapters(), _about()
-    found = json.loads(path.read_text()) if path.exists() else {"about": about, "items": {}}
-    was, now = ("{tree} at {commit}".format(**one) for one in (found["about"], about))
-    if was != now:
-        raise SystemExit(f"{path} holds numbers of {was}, not of {now}; name another file")
-    todo = [item for item in all_items() if only in item.id and "cells" not in found["items"].get(item.id, {})]
-    print(f"{now}: {len(todo)} items to run", flush=True)
+    measured = json.loads(path.read_text()) if path.exists() else {"about": about, "items": {}}
+    previous, current = ("{tree} at {commit}".format(**record) for record in (measured["about"], about))
+    if previous != current:
+        raise SystemExit(f"{path} holds numbers of {previous}, not of {current}; name another file")
+    todo = [item for item in all_items() if only in item.id and "cells" not in measured["items"].get(item.id, {})]
+    print(f"{current}: {len(todo)} items to run", flush=True)
     for number, item in enumerate(todo, 1):
         if minutes is not None and time.monotonic() - begin > 60 * minutes:
             print(f"stopped after {minutes:g} minutes; {len(todo) - number + 1} items are left", flush=True)
             break
-        found["items"][item.id] = one = _run(item, adapters)
-        path.with_suffix(".part").write_text(json.dumps(found, indent=1))
+        measured["items"][item.id] = record = _run(item, adapters)
+        path.with_suffix(".part").write_text(json.dumps(measured, indent=1))
         path.with_suffix(".part").replace(path)
-        print(f"{number}/{len(todo)} {item.id}: {one.get('error', '')} {one['seconds']:.1f} s", flush=True)
-    failed = sum("error" in one for one in found["items"].values())
-    seconds = sum(one["seconds"] for one in found["items"].values())
-    cells = sum(len(one.get("cells", {})) for one in found["items"].values())
-    print(f"{cells} cells of {len(found['items'])} items in {path}, {seconds / 60:.1f} minutes, {failed} failed")
+        print(f"{number}/{len(todo)} {item.id}: {record.get('error', '')} {record['seconds']:.1f} s", flush=True)
+    failed = sum("error" in record for record in measured["items"].values())
+    seconds = sum(record["seconds"] for record in measured["items"].values())
+    cells = sum(len(record.get("cells", {})) for record in measured["items"].values())
+    print(f"{cells} cells of {len(measured['items'])} items in {path}, {seconds / 60:.1f} minutes, {failed} failed")
     return failed
 
 
@@ -456,47 +458,49 @@ def compare(old_path: Path, new_path: Path, partial_run: bool) -> int:
     counts: dict[str, Counter[str]] = {}
     lines: list[str] = []
     for item in dict.fromkeys([*old["items"], *new["items"]]):
-        one, other = old["items"].get(item), new["items"].get(item)
-        if partial_run and other is None:
+        old_item, new_item = old["items"].get(item), new["items"].get(item)
+        if partial_run and new_item is None:
             continue
-        group = (one or other)["group"]
+        group = (old_item or new_item)["group"]
         count = counts.setdefault(group.partition("@")[0] + ("@" if "@" in group else ""), Counter())
         # Before accuracies were shares everywhere, those of images were already.
         converted = "shares" in new["about"] and "shares" not in old["about"] and group != "images"
-        _compare_items(item, one, other, converted, count, lines)
+        _compare_items(item, old_item, new_item, converted, count, lines)
     _print_counts(counts)
     print("\n".join(lines))
     total = sum(counts.values(), Counter[str]())
-    bad = total["differ"] + total["missing"] + total["only new"] + total["failed"]
-    verdict = "same numbers" if not bad else "NOT the same numbers"
+    n_bad = total["differ"] + total["missing"] + total["only new"] + total["failed"]
+    verdict = "same numbers" if not n_bad else "NOT the same numbers"
     print(f"{verdict}: {total['same']} of {total['values']} values of {total['cells']} cells agree digit for digit")
-    return int(bad > 0 or not total["same"])
+    return int(n_bad > 0 or not total["same"])
 
 
 def _compare_items(
     item: str,
-    one: dict[str, Any] | None,
-    other: dict[str, Any] | None,
+    old_item: dict[str, Any] | None,
+    new_item: dict[str, Any] | None,
     converted: bool,
     count: Counter[str],
     lines: list[str],
 ) -> None:
-    for side, result in (("old", one), ("new", other)):
+    for side, result in (("old", old_item), ("new", new_item)):
         if result is None or "error" in result:
             count["failed" if result else "missing"] += 1
             lines.append(f"{item}: {side}: {result['error'] if result else 'not measured'}")
             return
-    assert one is not None
-    assert other is not None
-    for cell in dict.fromkeys([*one["cells"], *other["cells"]]):
-        values, others = one["cells"].get(cell, {}), other["cells"].get(cell, {})
+    assert old_item is not None
+    assert new_item is not None
+    for cell in dict.fromkeys([*old_item["cells"], *new_item["cells"]]):
+        old_values, new_values = old_item["cells"].get(cell, {}), new_item["cells"].get(cell, {})
         count["cells"] += 1
-        for name in dict.fromkeys([*values, *others]):
+        for name in dict.fromkeys([*old_values, *new_values]):
             count["values"] += 1
-            kind = _relation(values.get(name), others.get(name), converted and _is_percent(name))
-            count[kind] += 1
-            if kind != "same":
-                lines.append(f"{item}: {cell}: {name}: {kind}: {values.get(name)!r} and {others.get(name)!r}")
+            relation = _relation(old_values.get(name), new_values.get(name), converted and _is_percent(name))
+            count[relation] += 1
+            if relation != "same":
+                lines.append(
+                    f"{item}: {cell}: {name}: {relation}: {old_values.get(name)!r} and {new_values.get(name)!r}"
+                )
 
 
 def _is_percent(name: str) -> bool:
@@ -527,18 +531,18 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Measure what a tree of genlabel computes, and compare two trees.")
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("measure")
-    run.add_argument("out", type=Path)
-    run.add_argument("--minutes", type=float, help="stop after so many; the same command continues")
-    run.add_argument("--only", default="", help="only items whose id contains this text")
-    two = commands.add_parser("compare")
-    two.add_argument("old", type=Path)
-    two.add_argument("new", type=Path)
-    two.add_argument("--partial", action="store_true", help="compare only items that NEW holds")
-    given = parser.parse_args(words)
-    if given.command == "measure":
-        return int(measure(given.out, given.minutes, given.only) > 0)
-    return compare(given.old, given.new, given.partial)
+    measure_parser = commands.add_parser("measure")
+    measure_parser.add_argument("out", type=Path)
+    measure_parser.add_argument("--minutes", type=float, help="stop after so many; the same command continues")
+    measure_parser.add_argument("--only", default="", help="only items whose id contains this text")
+    compare_parser = commands.add_parser("compare")
+    compare_parser.add_argument("old", type=Path)
+    compare_parser.add_argument("new", type=Path)
+    compare_parser.add_argument("--partial", action="store_true", help="compare only items that NEW holds")
+    arguments = parser.parse_args(words)
+    if arguments.command == "measure":
+        return int(measure(arguments.out, arguments.minutes, arguments.only) > 0)
+    return compare(arguments.old, arguments.new, arguments.partial)
 
 
 if __name__ == "__main__":

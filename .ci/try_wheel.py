@@ -1,8 +1,8 @@
-"""Installs a wheel into a bare environment, with nothing but what it asks for, and runs what a new user would.
+"""Install a wheel with its dependencies into a new environment and run the first commands of a user.
 
     python .ci/try_wheel.py dist/genlabel-0.2.0-py3-none-any.whl
 
-The versions are those of constraints.txt. It ends with an error where a command fails, and prints the seconds of each.
+The versions are those of constraints.txt. The script prints the seconds of each command and stops at the first failure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 __all__ = ["main", "steps", "table_block"]
 
 ROOT = Path(__file__).parents[1]
-LOOK = """
+CHECK_IMPORT = """
 from importlib.resources import files
 import genlabel, genlabel_paper
 assert (files("genlabel") / "py.typed").is_file(), "py.typed is not in the wheel"
@@ -29,29 +29,29 @@ print("genlabel", genlabel.__version__, "of", genlabel.__file__)
 
 
 def table_block() -> str:
-    """Return README's block for a table."""
+    """Return the first Python block of README, which fits a table."""
     return next(iter(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.S)))
 
 
 def steps(wheel: Path, folder: Path) -> dict[str, list[str]]:
-    """Return what is run, by name: the environment, the wheel, then its first uses."""
-    where = folder / "environment" / ("Scripts" if os.name == "nt" else "bin")
-    python = str(where / "python")
+    """Return the commands by name: create the environment, install the wheel, use it."""
+    scripts = folder / "environment" / ("Scripts" if os.name == "nt" else "bin")
+    python = str(scripts / "python")
     quiet = ["--quiet", "--disable-pip-version-check", "--constraint", str(ROOT / "constraints.txt")]
     return {
         "environment": [sys.executable, "-m", "venv", str(folder / "environment")],
         "install": [python, "-m", "pip", "install", *quiet, str(wheel.resolve())],
         "consistent": [python, "-m", "pip", "check"],
-        "where it is": [python, "-c", LOOK.format(root=str(ROOT))],
-        "version": [str(where / "genlabel"), "--version"],
-        "compare": [str(where / "genlabel"), "compare", "iris", "--n-splits", "2"],
-        "the paper's commands": [str(where / "genlabel"), "reproduce", "--list"],
-        "README's table": [python, "-c", table_block()],
+        "location": [python, "-c", CHECK_IMPORT.format(root=str(ROOT))],
+        "version": [str(scripts / "genlabel"), "--version"],
+        "compare": [str(scripts / "genlabel"), "compare", "iris", "--n-splits", "2"],
+        "paper commands": [str(scripts / "genlabel"), "reproduce", "--list"],
+        "README example": [python, "-c", table_block()],
     }
 
 
 def main() -> None:
-    """Try the wheel that is named."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", type=Path, help="the wheel to try")
     wheel = parser.parse_args().wheel
