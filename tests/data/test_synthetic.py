@@ -30,12 +30,12 @@ from genlabel.data.datasets.synthetic import (
 class Case(NamedTuple):
     make: Callable[..., Any]
     size: str  # the name of its size argument
-    default: int  # the paper's size; of those that it does not size, ours
+    default: int  # the size of the paper, or ours if it gives none
     low: int  # the smallest size that fills every class
     factor: int  # rows per unit of size
     d: int
     k: int
-    noise: Any  # the paper's Laplace scale, or ours, None where there is none
+    noise: Any  # the Laplace scale of the paper, or ours; None without noise
 
 
 CASES = {
@@ -133,7 +133,7 @@ def test_a_generator_moves_on_and_the_global_one_stays(case: Case) -> None:
 def test_rows_are_shuffled(case: Case) -> None:
     _, y = case.make(200, random_state=0)
     changes, n = np.count_nonzero(np.diff(y)), len(y)
-    share = 1 - 1 / case.k  # neighbours in a random order differ with probability share * n / (n - 1)
+    share = 1 - 1 / case.k  # neighbors in a random order differ with probability share * n / (n - 1)
     assert abs(changes - share * n) < 5 * np.sqrt(n * share * (1 - share))
 
 
@@ -169,9 +169,9 @@ def test_circle_without_noise_lies_on_its_two_radii() -> None:
 
 def test_moon_without_noise_is_two_half_circles() -> None:
     X, y = make_moon(noise=0, random_state=0)
-    centre = np.where(y[:, None] == 0, [0.0, 0.0], [1.0, 0.5])
-    np.testing.assert_allclose(np.hypot(*(X - centre).T), 1.0, rtol=1e-12)
-    above = (X - centre)[:, 1] * np.where(y == 0, 1, -1)
+    center = np.where(y[:, None] == 0, [0.0, 0.0], [1.0, 0.5])
+    np.testing.assert_allclose(np.hypot(*(X - center).T), 1.0, rtol=1e-12)
+    above = (X - center)[:, 1] * np.where(y == 0, 1, -1)
     assert above.min() > -1e-12
     t = np.linspace(0, np.pi, 500)
     np.testing.assert_allclose(sorted_rows(X[y == 1]), sorted_rows(np.c_[1 - np.cos(t), 0.5 - np.sin(t)]))
@@ -201,9 +201,9 @@ def test_the_noise_is_laplace_and_independent(case: Case, noise: float | None) -
     for column in residual.T:
         assert_plausible(stats.kstest(column, stats.laplace(scale=scale).cdf).pvalue)
         assert_plausible(stats.ks_2samp(column[y == 0], column[y == 1]).pvalue)
-    for one, other in combinations(residual.T, 2):
-        assert_plausible(stats.spearmanr(one, other).pvalue)
-        assert_plausible(stats.spearmanr(np.abs(one), np.abs(other)).pvalue)
+    for first, second in combinations(residual.T, 2):
+        assert_plausible(stats.spearmanr(first, second).pvalue)
+        assert_plausible(stats.spearmanr(np.abs(first), np.abs(second)).pvalue)
     assert_plausible(stats.spearmanr(residual[:, 0], clean[:, 0]).pvalue)
 
 

@@ -1,4 +1,4 @@
-"""Labels by densities that learn in the step (arXiv Alg. 3): mixup at its ends, Bayes' rule between."""
+"""Test labels of online densities (arXiv Alg. 3) against mixup and Bayes' rule."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def batch(seed: int = 0, d: int = 5) -> tuple[Tensor, Tensor, MixParams]:
     return lam * f + (1 - lam) * f[draw.partner], torch.eye(4).double()[y], draw
 
 
-def mixups(targets: Tensor, draw: MixParams) -> Tensor:
+def mixup_label(targets: Tensor, draw: MixParams) -> Tensor:
     labels: Tensor = LinearLabel().label(targets, targets, draw)
     return labels
 
@@ -63,24 +63,24 @@ def test_rows_are_on_the_simplex(name: str, seed: int, far: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_without_gamma_the_label_is_mixups_bit_for_bit(dtype: torch.dtype) -> None:
+def test_gamma_zero_is_the_mixup_label_bit_for_bit(dtype: torch.dtype) -> None:
     f, w, draw = batch()
     labeler = OnlineGenLabel(OnlineGaussianDensity(4), gamma=0.0)
     labeler.observe(f.to(dtype), w.to(dtype), draw)
-    assert torch.equal(labeler.label(f.to(dtype), w.to(dtype), draw), mixups(w.to(dtype), draw))
+    assert torch.equal(labeler.label(f.to(dtype), w.to(dtype), draw), mixup_label(w.to(dtype), draw))
 
 
 @every
-def test_before_anything_was_observed_labels_are_mixups(name: str) -> None:
+def test_unobserved_densities_give_the_mixup_label(name: str) -> None:
     f, w, draw = batch()
-    torch.testing.assert_close(make(name).label(f, w, draw), mixups(w, draw), rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(make(name).label(f, w, draw), mixup_label(w, draw), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("covariance", ["spherical", "diagonal"])
 @pytest.mark.parametrize("top", [None, 1, 2, 3, 4])
 @pytest.mark.parametrize("gamma", [0.1, 1.0])
 def test_the_label_is_bayes_rule_on_scipys_densities(covariance: str, top: int | None, gamma: float) -> None:
-    """Of the most likely classes, `top` of them, blended with mixup's label (arXiv Alg. 3)."""
+    """The posterior of the `top` most likely classes, averaged with the mixup label (arXiv Alg. 3)."""
     f, w, draw = batch()
     density = OnlineGaussianDensity(4, covariance=covariance, statistics="clean").double()
     labeler = OnlineGenLabel(density, gamma=gamma, top_k=top)
@@ -93,13 +93,13 @@ def test_the_label_is_bayes_rule_on_scipys_densities(covariance: str, top: int |
     rank = (-logs).argsort(1).argsort(1)
     y_gen = softmax(np.where(rank < (top or 4), logs, -np.inf), axis=1)
     assert ((y_gen > 0).sum(1) <= (top or 4)).all()
-    expected = gamma * y_gen + (1 - gamma) * mixups(w, draw).numpy()
+    expected = gamma * y_gen + (1 - gamma) * mixup_label(w, draw).numpy()
     np.testing.assert_allclose(labeler.label(f, w, draw), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("ramp", [1, 4, 10])
 def test_gamma_grows_over_the_ramp(ramp: int) -> None:
-    """At step t the label lies min(1, t / ramp) of the way to that without a ramp."""
+    """At step t the weight of the label without a ramp is min(1, t / ramp)."""
     slow, fast = (
         OnlineGenLabel(OnlineGaussianDensity(4).double(), gamma=0.6, warmup_steps=steps) for steps in (ramp, 0)
     )
@@ -107,25 +107,25 @@ def test_gamma_grows_over_the_ramp(ramp: int) -> None:
         f, w, draw = batch(t)
         for labeler in (slow, fast):
             labeler.observe(f, w, draw)
-        start = mixups(w, draw)
-        expected = torch.lerp(start, fast.label(f, w, draw), min(1.0, t / ramp))
+        mixup_labels = mixup_label(w, draw)
+        expected = torch.lerp(mixup_labels, fast.label(f, w, draw), min(1.0, t / ramp))
         torch.testing.assert_close(slow.label(f, w, draw), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_pairs_of_one_class_may_keep_their_label() -> None:
     f, w, draw = batch()
     keep, relabel = (
-        OnlineGenLabel(OnlineGaussianDensity(4, temperature=50.0).double(), 1.0, None, same_class=how)
-        for how in ("keep", "relabel")
+        OnlineGenLabel(OnlineGaussianDensity(4, temperature=50.0).double(), 1.0, None, same_class=option)
+        for option in ("keep", "relabel")
     )
     for labeler in (keep, relabel):
         labeler.observe(f, w, draw)
-    of_one = (w == w[draw.partner]).all(1)
-    assert 0 < int(of_one.sum()) < 40
-    kept, relabelled = keep.label(f, w, draw), relabel.label(f, w, draw)
-    assert torch.equal(kept[of_one], w[of_one])
-    assert torch.equal(kept[~of_one], relabelled[~of_one])
-    assert not torch.isclose(relabelled[of_one], w[of_one]).all(1).any()
+    same_class = (w == w[draw.partner]).all(1)
+    assert 0 < int(same_class.sum()) < 40
+    keep_labels, relabel_labels = keep.label(f, w, draw), relabel.label(f, w, draw)
+    assert torch.equal(keep_labels[same_class], w[same_class])
+    assert torch.equal(keep_labels[~same_class], relabel_labels[~same_class])
+    assert not torch.isclose(relabel_labels[same_class], w[same_class]).all(1).any()
 
 
 def test_clean_rows_keep_their_labels() -> None:
@@ -138,19 +138,19 @@ def test_clean_rows_keep_their_labels() -> None:
     assert not torch.equal(labels[11:], w[11:])
 
 
-def test_a_draw_of_numpy_and_one_of_tensors_give_one_label() -> None:
+def test_draws_of_numpy_and_torch_give_the_same_label() -> None:
     f, w, draw = batch()
     as_numpy = MixParams(draw.partner.numpy(), draw.lam.numpy())
     runs = []
-    for how in (draw, as_numpy):
+    for batch_draw in (draw, as_numpy):
         labeler = OnlineGenLabel(OnlineGaussianDensity(4), 0.5, same_class="keep")
-        labeler.observe(f, w, how)
-        runs.append(labeler.label(f, w, how))
+        labeler.observe(f, w, batch_draw)
+        runs.append(labeler.label(f, w, batch_draw))
     assert torch.equal(*runs)
 
 
 @pytest.mark.parametrize(
-    "given, match",
+    "params, match",
     [
         ({"gamma": 1.5}, "gamma="),
         ({"top_k": 0}, "top_k="),
@@ -159,16 +159,16 @@ def test_a_draw_of_numpy_and_one_of_tensors_give_one_label() -> None:
     ],
     ids=str,
 )
-def test_bad_arguments_are_named(given: dict[str, Any], match: str) -> None:
+def test_bad_arguments_raise(params: dict[str, Any], match: str) -> None:
     f, w, draw = batch()
-    labeler = OnlineGenLabel(OnlineGaussianDensity(4), **given)
+    labeler = OnlineGenLabel(OnlineGaussianDensity(4), **params)
     labeler.observe(f, w, draw)
     with pytest.raises(ValueError, match=match):
         labeler.label(f, w, draw)
 
 
 @every
-def test_what_a_loop_asks_of_the_labeler_is_asked_of_its_density(name: str) -> None:
+def test_the_labeler_delegates_to_its_density(name: str) -> None:
     f, w, draw = batch()
     labeler = make(name)
     density = labeler.state
@@ -185,5 +185,5 @@ def test_what_a_loop_asks_of_the_labeler_is_asked_of_its_density(name: str) -> N
     assert torch.equal(labels, other.label(f, w, draw))
     labeler.check()
     density.mean_label[0] = torch.eye(4)[2]
-    with pytest.warns(CollapseWarning, match="class 2 has 100 %"):
+    with pytest.warns(CollapseWarning, match="class 2"):
         labeler.check()

@@ -1,4 +1,4 @@
-"""GenLabelSampler: blends of two rows, with the labels that GenLabel gives them."""
+"""Test GenLabelSampler: mixed samples of two rows with the labels of GenLabel."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ X, y = load_iris(return_X_y=True)
 
 @pytest.mark.parametrize("n_aug", [0.4, 1.0, 2.5, 40])
 @pytest.mark.parametrize("standardize", [False, True])
-def test_points_are_blends_of_their_parents(n_aug: float, standardize: bool) -> None:
+def test_points_are_mixed_samples_of_their_parents(n_aug: float, standardize: bool) -> None:
     sampler = GenLabelSampler(n_aug=n_aug, standardize=standardize, output="soft", random_state=0)
     points = sampler.fit_resample(X, y)[0][150:]
     first, second = sampler.parents_.T
@@ -32,15 +32,15 @@ def test_gamma_0_is_mixup_and_gamma_1_the_posterior() -> None:
     np.testing.assert_allclose(labels, (1 - mixup.lam_)[:, None] * eye[:, 0] + mixup.lam_[:, None] * eye[:, 1])
     sampler = GenLabelSampler(GaussianDensity(reg=0.0), output="soft", random_state=0)
     points, labels = (part[150:] for part in sampler.fit_resample(X, y))
-    classes = [multivariate_normal(X[y == c].mean(0), np.cov(X[y == c].T, bias=True)) for c in range(3)]
-    p = np.stack([one.pdf(points) for one in classes], 1)
+    gaussians = [multivariate_normal(X[y == c].mean(0), np.cov(X[y == c].T, bias=True)) for c in range(3)]
+    p = np.stack([gaussian.pdf(points) for gaussian in gaussians], 1)
     np.testing.assert_allclose(labels, p / p.sum(1, keepdims=True), atol=1e-9)
     half = GenLabelSampler(GaussianDensity(reg=0.0), gamma=0.5, output="soft", random_state=0)
     mixed = GenLabelSampler(gamma=0.0, output="soft", random_state=0).fit_resample(X, y)[1][150:]
     np.testing.assert_allclose(half.fit_resample(X, y)[1][150:], 0.5 * (labels + mixed), atol=1e-12)
 
 
-def test_a_cross_fitted_label_model_labels_with_models_that_saw_neither_parent() -> None:
+def test_a_cross_fitted_density_labels_pairs_out_of_fold() -> None:
     model = StackedDensity([DiscriminantDensity(), KernelDensity(0.5)], cv=3, cross_fit=True)
     sampler = GenLabelSampler(model, output="soft", random_state=0)
     points, labels = (part[150:] for part in sampler.fit_resample(X, y))
@@ -53,8 +53,8 @@ def test_a_cross_fitted_label_model_labels_with_models_that_saw_neither_parent()
 @pytest.mark.parametrize(
     ("params", "match"),
     [({"gamma": 1.5}, "gamma="), ({"alpha": 0.0}, "alpha="),
-     ({"priors": "even"}, "priors='even' is not known")],
+     ({"priors": "even"}, "priors='even'")],
 )  # fmt: skip
-def test_bad_parameters_are_named(params: dict[str, object], match: str) -> None:
+def test_bad_parameters_raise(params: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         GenLabelSampler(**params).fit_resample(X, y)
