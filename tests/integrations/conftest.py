@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 @pytest.fixture
 def make_network() -> Callable[[], nn.Module]:
-    """Makes the network, always with the same weights."""
+    """Return a function that makes the network, always with the same weights."""
 
     def make(k: int = 10) -> nn.Module:
         with torch.random.fork_rng():

@@ -1,4 +1,4 @@
-"""torch.compile: to apply a draw, to label, and the network with its hooks are whole graphs."""
+"""Test that torch.compile needs no graph breaks for apply_draw, target and a network with hooks."""
 
 import pytest
 import torch
@@ -23,10 +23,10 @@ def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Te
     mixup.target()
     state, draw = {name: value.clone() for name, value in mixup.state_dict().items()}, mixup.draw(64)
     results = []
-    for whole in (False, True):
+    for compiled in (False, True):
         mixup.load_state_dict(state)
         apply, net, target = (
-            torch.compile(part, fullgraph=True, backend="eager") if whole else part
+            torch.compile(part, fullgraph=True, backend="eager") if compiled else part
             for part in (mixup.apply_draw, network, mixup.target)
         )
         mixed = apply(x, y, draw)

@@ -22,10 +22,10 @@ def batches() -> tuple[nn.Module, Tensor, Tensor]:
 
 def train(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y: Tensor) -> None:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    still = MixParams(torch.arange(len(x[0])), torch.ones(len(x[0]), dtype=torch.float64))
+    identity = MixParams(torch.arange(len(x[0])), torch.ones(len(x[0]), dtype=torch.float64))
     for points, labels in zip(x, y, strict=True):
         optimizer.zero_grad()
-        mixup.loss(network(mixup.apply_draw(points, labels, still))).backward()
+        mixup.loss(network(mixup.apply_draw(points, labels, identity))).backward()
         optimizer.step()
 
 

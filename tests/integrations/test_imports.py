@@ -1,4 +1,4 @@
-"""Other libraries are loaded when their adapter is used, and named where they are missing."""
+"""Test that adapters import other libraries lazily and name the extra that is missing."""
 
 import json
 import subprocess
@@ -21,10 +21,10 @@ print(json.dumps([loaded, errors]))
 """
 
 
-def test_the_room_loads_none_of_them_and_names_what_is_missing() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    loaded, errors = json.loads(done.stdout)
+def test_adapters_import_lazily_and_name_the_missing_extra() -> None:
+    process = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    loaded, errors = json.loads(process.stdout)
     assert loaded == []
     assert list(errors) == list(ADAPTERS)
     assert all(extra in errors[name] for name, extra in ADAPTERS.items())

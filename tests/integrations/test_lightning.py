@@ -1,4 +1,4 @@
-"""The Lightning callback, with the real package: training batches are mixed, others are not; state is kept."""
+"""Test the Lightning callback with the real package: training batches are mixed, and checkpoints hold its state."""
 
 import doctest
 from collections.abc import Iterator
@@ -24,18 +24,18 @@ pytestmark = [
 
 @cache
 def on_lightning(kind: type) -> type:
-    """A kind of module on Lightning's base, which is imported when a test runs: every worker collects the tests."""
+    """Return a class derived from LightningModule; the import is late because every worker collects the tests."""
     return type(kind.__name__, (kind, import_module("pytorch_lightning").LightningModule), {})
 
 
-class Plain:
-    """A module as anybody writes it; it notes what it is given."""
+class PlainModule:
+    """A plain module that records the targets of its batches."""
 
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
-        self.given: dict[str, list[Tensor]] = {"train": [], "valid": []}
+        self.targets: dict[str, list[Tensor]] = {"train": [], "valid": []}
         self.losses: list[float] = []
 
     def forward(self, x: Tensor) -> Tensor:
@@ -43,21 +43,21 @@ class Plain:
 
     def training_step(self, batch: Any, index: int) -> Tensor:
         x, y = batch
-        self.given["train"].append(y)
+        self.targets["train"].append(y)
         loss = cross_entropy(self(x), y)
         self.losses.append(float(loss.detach()))
         return loss
 
     def validation_step(self, batch: Any, index: int) -> Tensor:
-        self.given["valid"].append(batch[1])
+        self.targets["valid"].append(batch[1])
         return cross_entropy(self(batch[0]), batch[1])
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-class InLoop(Plain):
-    """Two lines more: labels from the network's own pass, no callback."""
+class MixingModule(PlainModule):
+    """A module that mixes in its training step, without the callback."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,19 +67,19 @@ class InLoop(Plain):
 
     def training_step(self, batch: Any, index: int) -> Tensor:
         scores = self(self.mixup.mix(*batch))
-        self.given["train"].append(self.mixup.target(scores))
+        self.targets["train"].append(self.mixup.target(scores))
         loss = self.mixup.loss(scores)
         self.losses.append(float(loss.detach()))
         return loss
 
 
-def fit(module: Any, digits: tuple[Tensor, Tensor], folder: Path, *callbacks: Any, epochs: int = 2, **also: Any) -> Any:
+def fit(module: Any, digits: tuple[Tensor, Tensor], folder: Path, *callbacks: Any, epochs: int = 2, **more: Any) -> Any:
     loader = DataLoader(TensorDataset(*digits), batch_size=20)
     trainer = import_module("pytorch_lightning").Trainer(
         max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_progress_bar=False,
         enable_model_summary=False, callbacks=list(callbacks), default_root_dir=folder, enable_checkpointing=False,
     )  # fmt: skip
-    trainer.fit(module, loader, loader, **also)
+    trainer.fit(module, loader, loader, **more)
     return trainer
 
 
@@ -96,23 +96,23 @@ def make(digits: tuple[Tensor, Tensor], module: Any, kind: str) -> GenLabelMixup
 def test_training_is_mixed_and_validation_is_not(kind: str, digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     from genlabel.integrations import GenLabelCallback
 
-    module = on_lightning(Plain)()
+    module = on_lightning(PlainModule)()
     mixup = make(digits, module, kind)
     fit(module, digits, tmp_path, GenLabelCallback(mixup))
-    assert len(module.given["train"]) == 8
-    for target in module.given["train"]:
+    assert len(module.targets["train"]) == 8
+    for target in module.targets["train"]:
         assert target.dtype == torch.float32
         assert target.shape[1] == 10
         torch.testing.assert_close(target.sum(1), torch.ones(len(target)))
-    assert int((torch.cat(module.given["train"]).max(1).values < 0.95).sum()) > 64
-    for y in module.given["valid"]:
+    assert int((torch.cat(module.targets["train"]).max(1).values < 0.95).sum()) > 64
+    for y in module.targets["valid"]:
         assert y.dtype == torch.int64
     if kind == "average":
         assert float(mixup.teacher.updates) == 8.0
         assert float(mixup.density.steps) == 8.0
 
 
-class Again:
+class ListLoader:
     """The same batches in every epoch."""
 
     def __init__(self, batches: list[list[Tensor]]) -> None:
@@ -125,41 +125,39 @@ class Again:
         return len(self.batches)
 
 
-def test_batches_that_are_used_again_are_not_mixed_twice(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def test_reused_batches_are_not_mixed_twice(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     from genlabel.integrations import GenLabelCallback
 
     batches = [[digits[0][:32], digits[1][:32]], [digits[0][32:], digits[1][32:]]]
-    module = on_lightning(Plain)()
+    module = on_lightning(PlainModule)()
     trainer = import_module("pytorch_lightning").Trainer(
         max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
         callbacks=[GenLabelCallback(make(digits, module, "mixup"))], default_root_dir=tmp_path,
         enable_checkpointing=False,
     )  # fmt: skip
-    trainer.fit(module, Again(batches))
+    trainer.fit(module, ListLoader(batches))
     assert batches[0][1].dtype == torch.int64
     assert torch.equal(batches[1][0], digits[0][32:])
 
 
-def test_in_the_loop_no_callback_is_needed_and_a_checkpoint_holds_the_density(
-    digits: tuple[Tensor, Tensor], tmp_path: Path
-) -> None:
-    module = on_lightning(InLoop)()
+def test_mixing_in_the_training_step_is_saved_in_the_checkpoint(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    module = on_lightning(MixingModule)()
     trainer = fit(module, digits, tmp_path)
     assert float(module.mixup.density.steps) == 8.0
     assert module.losses[-1] < module.losses[0]
     trainer.save_checkpoint(tmp_path / "run.ckpt")
-    whole, resumed = on_lightning(InLoop)(), on_lightning(InLoop)()
+    whole, resumed = on_lightning(MixingModule)(), on_lightning(MixingModule)()
     fit(whole, digits, tmp_path, epochs=3)
     fit(resumed, digits, tmp_path, epochs=3, ckpt_path=str(tmp_path / "run.ckpt"))
     assert resumed.losses == pytest.approx(whole.losses[8:], abs=1e-6)
 
 
-def test_the_callback_keeps_its_state_in_the_checkpoint(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def test_the_checkpoint_holds_the_state_of_the_callback(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     from genlabel.integrations import GenLabelCallback
 
     runs = []
     for _ in range(2):
-        module = on_lightning(Plain)()
+        module = on_lightning(PlainModule)()
         runs.append((module, GenLabelCallback(make(digits, module, "average"))))
     trainer = fit(runs[0][0], digits, tmp_path, runs[0][1])
     trainer.save_checkpoint(tmp_path / "run.ckpt")
@@ -169,10 +167,10 @@ def test_the_callback_keeps_its_state_in_the_checkpoint(digits: tuple[Tensor, Te
         torch.testing.assert_close(runs[1][1].state_dict()[name], value)
 
 
-def test_labels_from_the_forward_pass_and_tuples_are_refused(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def test_labels_from_the_forward_pass_and_tuples_raise(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     from genlabel.integrations import GenLabelCallback
 
-    module = on_lightning(Plain)()
+    module = on_lightning(PlainModule)()
     with pytest.raises(ValueError, match="gamma=0"):
         GenLabelCallback(GenLabelMixup(module.net, num_classes=10))
     callback = GenLabelCallback(make(digits, module, "mixup"))

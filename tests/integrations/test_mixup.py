@@ -1,4 +1,4 @@
-"""GenLabelMixup in a loop: the labels are those of the pass by hand, and the network is left as it was."""
+"""Test GenLabelMixup in a training loop: its labels equal a pass by hand, and it does not change the network."""
 
 import copy
 import io
@@ -28,7 +28,7 @@ MIXERS = [
 
 
 def walk(network: nn.Module, x: Tensor, mixer: Mixer, draw: MixParams | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, the input of the last layer, and the mean over pixels before the pooling: a pass by hand."""
+    """Return scores, the input of the last layer, and the mean over pixels before the pooling, by hand."""
     x = mixer.mix(x, draw) if draw is not None and draw.depth == 0 else x
     inputs: dict[str, Tensor] = {}
     for name, stage in network.named_children():
@@ -42,7 +42,7 @@ def walk(network: nn.Module, x: Tensor, mixer: Mixer, draw: MixParams | None) ->
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
 @pytest.mark.parametrize("statistics", ["near", "clean", "part"])
 @pytest.mark.parametrize("layer", [None, "layer2", "flatten"])
-def test_the_labels_are_those_of_a_pass_by_hand(
+def test_labels_equal_a_pass_by_hand(
     mixer: Mixer, statistics: str, layer: str | None, make_network: Make, digits: Batch
 ) -> None:
     (x, y), settings = digits, {"statistics": statistics, "margin": 0.3, "beta": 0.5}
@@ -52,29 +52,29 @@ def test_the_labels_are_those_of_a_pass_by_hand(
     )
     oracle = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.4)
     targets = torch.eye(10)[y]
-    at = 2 if layer == "layer2" else 1
+    index = 2 if layer == "layer2" else 1
     for _ in range(3):
         draw = copy.deepcopy(mixup).draw(len(x))
         scores = network(mixup.mix(x, y))
         target = mixup.target(scores)
         clean = {"near": 0, "clean": 64, "part": 16}[statistics]
         buffers = [buffer.clone() for buffer in twin.buffers()]
-        before = walk(twin, x[:clean], mixer, None)[at] if clean else None
+        before = walk(twin, x[:clean], mixer, None)[index] if clean else None
         for buffer, value in zip(twin.buffers(), buffers, strict=True):
             buffer.copy_(value)
         expected = walk(twin, x, mixer, draw)
-        seen = expected[at].detach() if before is None else before.detach()
-        oracle.observe(seen, targets[: len(seen)], draw)
-        wanted = oracle.label(expected[at].detach(), targets, draw)
+        features = expected[index].detach() if before is None else before.detach()
+        oracle.observe(features, targets[: len(features)], draw)
+        expected_target = oracle.label(expected[index].detach(), targets, draw)
         torch.testing.assert_close(scores, expected[0])
-        torch.testing.assert_close(target, wanted)
-        torch.testing.assert_close(mixup.loss(scores), -(wanted * scores.log_softmax(1)).sum(1).mean())
-    for mine, other in zip(network.buffers(), twin.buffers(), strict=True):
-        torch.testing.assert_close(mine, other)
+        torch.testing.assert_close(target, expected_target)
+        torch.testing.assert_close(mixup.loss(scores), -(expected_target * scores.log_softmax(1)).sum(1).mean())
+    for first, second in zip(network.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(first, second)
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
-def test_gamma_zero_is_mixup(mixer: Mixer, make_network: Make, digits: Batch) -> None:
+def test_gamma_zero_equals_mixup(mixer: Mixer, make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
     mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=LAYERS, gamma=0.0)
     draw = copy.deepcopy(mixup).draw(len(x))
@@ -85,7 +85,7 @@ def test_gamma_zero_is_mixup(mixer: Mixer, make_network: Make, digits: Batch) ->
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 @pytest.mark.parametrize("per", ["sample", "batch"])
 @pytest.mark.parametrize("soft", [False, True])
-def test_any_number_of_rows_out_of_place(n: int, per: str, soft: bool, make_network: Make, digits: Batch) -> None:
+def test_batches_of_any_size_are_not_modified(n: int, per: str, soft: bool, make_network: Make, digits: Batch) -> None:
     x, y = digits[0][:n], digits[1][:n]
     network, originals = make_network(), (x.clone(), y.clone())
     mixup = GenLabelMixup(network, num_classes=10, mixer=Mixup(lam_per=per), gamma=0.5)
@@ -103,7 +103,7 @@ def test_any_number_of_rows_out_of_place(n: int, per: str, soft: bool, make_netw
 
 
 @pytest.mark.parametrize("top", [1, 2, 3, None])
-def test_so_many_classes_share_a_label(top: int | None, make_network: Make, digits: Batch) -> None:
+def test_top_k_limits_the_classes_of_a_label(top: int | None, make_network: Make, digits: Batch) -> None:
     network = make_network()
     settings = {"statistics": "clean", "temperature": 50.0}
     mixup = GenLabelMixup(network, num_classes=10, gamma=1.0, top_k=top, **settings)
@@ -111,7 +111,7 @@ def test_so_many_classes_share_a_label(top: int | None, make_network: Make, digi
     assert int((mixup.target() > 0).sum(1).max()) == (10 if top is None else top)
 
 
-def test_the_ramp_begins_with_mixup_and_ends_at_gamma(make_network: Make, digits: Batch) -> None:
+def test_warmup_interpolates_from_mixup_to_gamma(make_network: Make, digits: Batch) -> None:
     mixups = []
     for ramp in (0, 4):
         network = make_network()
@@ -127,7 +127,7 @@ def test_the_ramp_begins_with_mixup_and_ends_at_gamma(make_network: Make, digits
         torch.testing.assert_close(part, whole * min(1.0, step / 4))
 
 
-def test_in_bfloat16_class_257_is_not_256() -> None:
+def test_class_indices_are_exact_in_bfloat16() -> None:
     network = nn.Sequential(nn.Linear(4, 300)).bfloat16()
     x, y = torch.rand(8, 4, dtype=torch.bfloat16), torch.arange(257, 265)
     for mixup in (GenLabelMixup(network, num_classes=300, gamma=0.0), GenLabelMixup(network, num_classes=300)):
@@ -144,10 +144,10 @@ def test_in_bfloat16_class_257_is_not_256() -> None:
 
 
 @pytest.mark.parametrize("whose", ["mixup", "network"])
-def test_in_evaluation_nothing_is_mixed_or_learned(whose: str, make_network: Make, digits: Batch) -> None:
+def test_evaluation_neither_mixes_nor_learns(whose: str, make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
     mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS)
-    network(mixup.mix(x, y))  # given up: no loss
+    network(mixup.mix(x, y))  # abandoned without a loss
     (mixup if whose == "mixup" else network).eval()
     state = {name: value.clone() for name, value in mixup.state_dict().items()}
     plain = copy.deepcopy(network)
@@ -158,12 +158,12 @@ def test_in_evaluation_nothing_is_mixed_or_learned(whose: str, make_network: Mak
     assert float(mixup.accuracy(scores).weighted) == float((scores.argmax(1) == y).float().mean())
     for name, value in mixup.state_dict().items():
         assert torch.equal(value, state[name])
-    given, target = mixup.eval()(x, y)
-    assert given is x
+    mixed, target = mixup.eval()(x, y)
+    assert mixed is x
     assert torch.equal(target, torch.eye(10)[y])
 
 
-def test_a_batch_that_was_given_up_does_not_mix_an_evaluation(make_network: Make, digits: Batch) -> None:
+def test_an_abandoned_batch_does_not_affect_evaluation(make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
     mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS)
     plain = copy.deepcopy(network).eval()
@@ -175,7 +175,7 @@ def test_a_batch_that_was_given_up_does_not_mix_an_evaluation(make_network: Make
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))], ids=["deepcopy", "pickle"]
 )
-def test_a_copy_of_the_network_has_no_hooks_that_act(copied: Callable[[nn.Module], nn.Module], digits: Batch) -> None:
+def test_a_copy_of_the_network_has_no_active_hooks(copied: Callable[[nn.Module], nn.Module], digits: Batch) -> None:
     (x, y), network = digits, nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
     plain = network(x)
     mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "2"))
@@ -185,7 +185,7 @@ def test_a_copy_of_the_network_has_no_hooks_that_act(copied: Callable[[nn.Module
     assert mixup.target().shape == (64, 10)
 
 
-def test_a_copy_of_both_goes_on_by_itself(make_network: Make, digits: Batch) -> None:
+def test_a_copy_of_network_and_mixup_is_independent(make_network: Make, digits: Batch) -> None:
     both = nn.ModuleDict({"network": make_network()})
     both["mixup"] = GenLabelMixup(
         both["network"], num_classes=10, mixer=ManifoldMixup(depths=(0, 1, 2)), mix_layers=LAYERS, gamma=0.3
@@ -197,18 +197,18 @@ def test_a_copy_of_both_goes_on_by_itself(make_network: Make, digits: Batch) -> 
     assert twin["mixup"].network is twin["network"]
 
 
-def test_hooks_come_off(make_network: Make, digits: Batch) -> None:
+def test_hooks_are_removed_on_exit(make_network: Make, digits: Batch) -> None:
     network = make_network()
     with GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS) as mixup:
         assert any(m._forward_hooks or m._forward_pre_hooks for m in network.modules())
         mixup.mix(*digits)
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in network.modules())
     torch.testing.assert_close(network(digits[0]), make_network()(digits[0]))
-    network(mixup.mix(*digits))  # puts them on again
+    network(mixup.mix(*digits))  # registers the hooks again
     assert mixup.target().shape == (64, 10)
 
 
-def test_a_run_that_goes_on_from_a_checkpoint_is_the_same(make_network: Make, digits: Batch) -> None:
+def test_a_resumed_run_is_the_same(make_network: Make, digits: Batch) -> None:
     def make() -> tuple[nn.Module, GenLabelMixup]:
         network = make_network()
         return network, GenLabelMixup(network, num_classes=10, gamma=0.5, warmup_steps=3, seed=5, temperature="mixup")
@@ -244,7 +244,7 @@ def test_the_draw_is_a_function_of_seed_rank_and_step(rank: int, monkeypatch: py
         assert np.allclose(drawn[0].lam, Mixup().draw(5, 7).lam)
 
 
-def test_a_staged_network_works_through_its_head(digits: Batch) -> None:
+def test_a_staged_network_uses_the_input_of_its_head(digits: Batch) -> None:
     network = MLP(64, 10, hidden=(16,), seed=0)
     mixup = GenLabelMixup(network, num_classes=10, gamma=1.0, statistics="clean")
     x = digits[0].flatten(1)
@@ -259,7 +259,7 @@ def test_a_staged_network_works_through_its_head(digits: Batch) -> None:
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
 @pytest.mark.parametrize("statistics", ["near", "clean"])
 @pytest.mark.filterwarnings("ignore:TensorFloat32", "ignore:.*torch.jit")  # of the compiler
-def test_a_step_waits_for_no_gpu(
+def test_a_step_does_not_synchronize_the_gpu(
     mixer: Mixer, statistics: str, make_network: Make, digits: Batch,
     nothing_waits: Callable[[], AbstractContextManager[None]],
 ) -> None:  # fmt: skip
@@ -282,17 +282,17 @@ def test_accuracy_counts_both_parents() -> None:
     scores, y = torch.from_numpy(rng.normal(size=(50, 4))), torch.from_numpy(rng.integers(4, size=50))
     draw = Mixup().draw(50, rng)
     predicted = scores.argmax(1).numpy()
-    both = draw.lam * (predicted == y.numpy()) + (1 - draw.lam) * (predicted == y.numpy()[draw.partner])
-    first = np.where(draw.lam >= 0.5, y.numpy(), y.numpy()[draw.partner])
+    weighted = draw.lam * (predicted == y.numpy()) + (1 - draw.lam) * (predicted == y.numpy()[draw.partner])
+    dominant = np.where(draw.lam >= 0.5, y.numpy(), y.numpy()[draw.partner])
     tensors = MixParams(torch.from_numpy(draw.partner), torch.from_numpy(draw.lam))
     for labels in (y, torch.eye(4)[y]):
         ours = mixed_accuracy(scores, labels, tensors)
-        assert float(ours.weighted) == pytest.approx(both.mean())
-        assert float(ours.dominant) == pytest.approx((predicted == first).mean())
+        assert float(ours.weighted) == pytest.approx(weighted.mean())
+        assert float(ours.dominant) == pytest.approx((predicted == dominant).mean())
 
 
 def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
-    """Features that are caught before the batch is mixed."""
+    """Take features from a layer before the mixed layer."""
     mixer = ManifoldMixup(depths=(2,))
     network(GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=LAYERS, feature_layer="layer1").mix(x, y))
 
@@ -300,43 +300,43 @@ def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
 @pytest.mark.parametrize(
     "call, error, keyword",
     [
-        (lambda m, n, x, y: m.loss(torch.zeros(64, 10)), RuntimeError, "no batch has been mixed"),
-        (lambda m, n, x, y: m.accuracy(torch.zeros(64, 10)), RuntimeError, "no batch has been mixed"),
-        (lambda m, n, x, y: (m.mix(x, y), m.target()), RuntimeError, "'fc' has not run"),
-        (lambda m, n, x, y: (n(m.mix(x, y)), n(x), m.target()), RuntimeError, "ran 2 times"),
+        (lambda m, n, x, y: m.loss(torch.zeros(64, 10)), RuntimeError, "batch"),
+        (lambda m, n, x, y: m.accuracy(torch.zeros(64, 10)), RuntimeError, "batch"),
+        (lambda m, n, x, y: (m.mix(x, y), m.target()), RuntimeError, "'fc'"),
+        (lambda m, n, x, y: (n(m.mix(x, y)), n(x), m.target()), RuntimeError, "2 times"),
         (lambda m, n, x, y: (n(m.mix(x, y)), m.loss(torch.zeros(64, 9))), ValueError, r"\(64, 9\)"),
-        (lambda m, n, x, y: m.loss({"logits": n(m.mix(x, y))}), TypeError, "scores are a dict"),
-        (lambda m, n, x, y: (m.loss(n(m.mix(x, y))), m.loss(n.eval()(x))), RuntimeError, "now is evaluation"),
+        (lambda m, n, x, y: m.loss({"logits": n(m.mix(x, y))}), TypeError, "dict"),
+        (lambda m, n, x, y: (m.loss(n(m.mix(x, y))), m.loss(n.eval()(x))), RuntimeError, "evaluation"),
         (lambda m, n, x, y: m.mix((255 * x).to(torch.uint8), y), TypeError, "uint8"),
-        (lambda m, n, x, y: m.mix(x.numpy(), y), TypeError, "x is a ndarray"),
-        (lambda m, n, x, y: m.mix(x, y + 5), ValueError, "0 to 9; it has 5 to 14"),
+        (lambda m, n, x, y: m.mix(x.numpy(), y), TypeError, "ndarray"),
+        (lambda m, n, x, y: m.mix(x, y + 5), ValueError, "5 to 14"),
         (lambda m, n, x, y: m.mix(x, y.float()), ValueError, "float32"),
-        (lambda m, n, x, y: m.mix(x, torch.eye(9)[y.clamp(max=8)]), ValueError, "9 columns"),
-        (lambda m, n, x, y: m.mix(x, y[:5]), ValueError, "64 rows and y has 5"),
-        (lambda m, n, x, y: m.mix(x[:0], y[:0]), ValueError, "at least one row"),
-        (lambda m, n, x, y: m(x, y), RuntimeError, "before the network sees it"),
-        (lambda m, n, x, y: early(n, x, y), RuntimeError, "come before 'layer2'"),
+        (lambda m, n, x, y: m.mix(x, torch.eye(9)[y.clamp(max=8)]), ValueError, "9"),
+        (lambda m, n, x, y: m.mix(x, y[:5]), ValueError, "64"),
+        (lambda m, n, x, y: m.mix(x[:0], y[:0]), ValueError, "row"),
+        (lambda m, n, x, y: m(x, y), RuntimeError, "network"),
+        (lambda m, n, x, y: early(n, x, y), RuntimeError, "'layer2'"),
         (lambda m, n, x, y: m.update_ema(), RuntimeError, "teacher='ema'"),
-        (lambda m, n, x, y: GenLabelMixup(n, num_classes=11), ValueError, "no nn.Linear with 11 outputs"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=11), ValueError, "nn.Linear"),
         (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, feature_layer="layer9"), ValueError, "'layer9'"),
-        (lambda m, n, x, y: GenLabelMixup(num_classes=10), ValueError, "gamma=0 is mixup"),
-        (lambda m, n, x, y: GenLabelMixup(num_classes=10, gamma=0.0).mix(x, y), RuntimeError, "needs the network"),
-        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mixer=ManifoldMixup()), ValueError, "at depth 2"),
-        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mix_layers=("layer1",)), ValueError, "begin with ''"),
+        (lambda m, n, x, y: GenLabelMixup(num_classes=10), ValueError, "gamma=0"),
+        (lambda m, n, x, y: GenLabelMixup(num_classes=10, gamma=0.0).mix(x, y), RuntimeError, "network"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mixer=ManifoldMixup()), ValueError, "depth 2"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mix_layers=("layer1",)), ValueError, "''"),
         (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mixer="cutmix"), TypeError, "mixer='cutmix'"),
-        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, teacher=n), ValueError, "the network itself"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, teacher=n), ValueError, "teacher"),
         (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, teacher="mean"), ValueError, "teacher='mean'"),
         (lambda m, n, x, y: GenLabelMixup(nn.DataParallel(n), num_classes=10), TypeError, "DataParallel"),
         (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, density=OnlineGaussianDensity(9)), ValueError, "=9"),
         (
             lambda m, n, x, y: GenLabelMixup(n, num_classes=10, density=OnlineGaussianDensity(10), beta=0.5),
             ValueError,
-            "beta are settings",
+            "beta",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_errors_say_the_way_out(
+def test_misuse_raises(
     call: Callable[..., object], error: type[Exception], keyword: str, make_network: Make, digits: Batch
 ) -> None:
     network = make_network()
@@ -346,7 +346,7 @@ def test_errors_say_the_way_out(
 
 
 class Shared(nn.Module):
-    """One ReLU that runs twice, and a layer that never runs."""
+    """A module with a ReLU that runs twice and a layer that never runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -357,15 +357,15 @@ class Shared(nn.Module):
         return self.second(self.relu(self.relu(self.first(x)) - 1.0))
 
 
-@pytest.mark.parametrize("name, keyword", [("relu", "ran 2 times"), ("aside", "has not run")])
-def test_a_layer_that_runs_twice_or_never_cannot_be_mixed_after(name: str, keyword: str) -> None:
+@pytest.mark.parametrize("name, keyword", [("relu", "2 times"), ("aside", "not run")])
+def test_mixing_after_a_layer_that_does_not_run_once_raises(name: str, keyword: str) -> None:
     network = Shared()
     mixup = GenLabelMixup(network, num_classes=3, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", name), gamma=0.0)
     with pytest.raises(RuntimeError, match=keyword):
         mixup.loss(network(mixup.mix(torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1]))))
 
 
-def test_mixing_after_a_tuple_mixes_its_first() -> None:
+def test_mixing_after_a_tuple_mixes_its_first_item() -> None:
     class Pair(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, str]:
             return x, "attention"

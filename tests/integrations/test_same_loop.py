@@ -1,4 +1,4 @@
-"""The drop-in in a plain loop, and `train_network` with the same draws, are one method."""
+"""Test that GenLabelMixup in a plain loop equals `train_network` with the same draws."""
 
 import copy
 

@@ -29,8 +29,8 @@ def make_model() -> Any:
     return transformers.ViTForImageClassification(config)
 
 
-class Plain(nn.Module):
-    """What the Trainer takes beside its own models."""
+class PlainModule(nn.Module):
+    """A plain module, which the Trainer also accepts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Rows(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return {"pixel_values": self.x[row], "labels": int(self.y[row])}
 
 
-def make_trainer(digits: tuple[Tensor, Tensor], folder: Path, mixup: Any = None, model: Any = None, **also: Any) -> Any:
+def make_trainer(digits: tuple[Tensor, Tensor], folder: Path, mixup: Any = None, model: Any = None, **more: Any) -> Any:
     from genlabel.integrations import GenLabelTrainer
 
     model = make_model() if model is None else model
@@ -60,7 +60,7 @@ def make_trainer(digits: tuple[Tensor, Tensor], folder: Path, mixup: Any = None,
         "output_dir": str(folder), "per_device_train_batch_size": 16, "max_steps": 4, "report_to": [], "use_cpu": True,
         "learning_rate": 3e-3, "disable_tqdm": True, "logging_strategy": "no", "save_strategy": "no", "seed": 3,
         "dataloader_pin_memory": False,
-    } | also  # fmt: skip
+    } | more  # fmt: skip
     return GenLabelTrainer(
         model=model,
         args=transformers.TrainingArguments(**settings),
@@ -74,9 +74,7 @@ def make_trainer(digits: tuple[Tensor, Tensor], folder: Path, mixup: Any = None,
 @pytest.mark.parametrize(
     "mixer", [Mixup(), pytest.param(CutMix(), marks=pytest.mark.long), ManifoldMixup(depths=(0, 1))], ids=repr
 )
-def test_training_learns_and_evaluation_is_the_trainers_own(
-    mixer: Mixer, digits: tuple[Tensor, Tensor], tmp_path: Path
-) -> None:
+def test_training_learns_and_evaluation_is_plain(mixer: Mixer, digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     trainer = make_trainer(
         digits, tmp_path, lambda model: GenLabelMixup(model, num_classes=10, mixer=mixer, mix_layers=LAYERS),
         max_steps=60,
@@ -105,41 +103,41 @@ def test_the_loss_is_the_cross_entropy_of_soft_labels(digits: tuple[Tensor, Tens
 
 
 def test_accumulated_batches_are_averaged(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
-    """Two batches of one step: the gradient is the mean of those of the two."""
+    """Two batches of one step: the gradient is the mean of the gradients of both batches."""
     steps = []
-    for size, times in ((64, 1), (32, 2)):
+    for size, accumulation in ((64, 1), (32, 2)):
         trainer = make_trainer(
             digits, tmp_path, lambda model: GenLabelMixup(model, num_classes=10, gamma=0.0, mixer=Mixup(alpha=1e-3)),
-            per_device_train_batch_size=size, gradient_accumulation_steps=times, max_steps=1, optim="sgd",
+            per_device_train_batch_size=size, gradient_accumulation_steps=accumulation, max_steps=1, optim="sgd",
             max_grad_norm=0.0, learning_rate=1.0,
         )  # fmt: skip
         start = [p.detach().clone() for p in trainer.model.parameters()]
         trainer.train()
-        moved = [(p.detach() - q).flatten() for p, q in zip(trainer.model.parameters(), start, strict=True)]
-        steps.append(float(torch.cat(moved).norm()))
+        changes = [(p.detach() - q).flatten() for p, q in zip(trainer.model.parameters(), start, strict=True)]
+        steps.append(float(torch.cat(changes).norm()))
     assert steps[1] == pytest.approx(steps[0], rel=0.25)  # not twice as large: other pairs, same scale
 
 
-def test_a_resumed_run_has_what_was_learned(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
-    whole = make_trainer(digits, tmp_path / "whole", model=Plain(), max_steps=6)
+def test_a_resumed_run_restores_the_density(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    whole = make_trainer(digits, tmp_path / "whole", model=PlainModule(), max_steps=6)
     whole.train()
-    first = make_trainer(digits, tmp_path / "run", model=Plain(), max_steps=6, save_strategy="steps", save_steps=4)
-    first.train()
-    resumed = make_trainer(digits, tmp_path / "run", model=Plain(), max_steps=6)
+    half = make_trainer(digits, tmp_path / "run", model=PlainModule(), max_steps=6, save_strategy="steps", save_steps=4)
+    half.train()
+    resumed = make_trainer(digits, tmp_path / "run", model=PlainModule(), max_steps=6)
     resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-4"))
     assert float(resumed.mixup.density.steps) == 6.0
     for name, value in whole.mixup.state_dict().items():
         torch.testing.assert_close(resumed.mixup.state_dict()[name], value, msg=name)
 
 
-def test_labels_that_collapse_are_told_of(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def test_collapsed_labels_warn(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     trainer = make_trainer(digits, tmp_path)
     trainer.mixup.density.mean_label[0] = torch.eye(10)[4]
-    with pytest.warns(CollapseWarning, match="class 4"):
+    with pytest.warns(CollapseWarning, match="4"):
         trainer.evaluate()
 
 
-def test_a_teacher_follows(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def test_an_ema_teacher_is_updated(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     trainer = make_trainer(digits, tmp_path, lambda model: GenLabelMixup(model, num_classes=10, teacher="ema"))
     trainer.train()
     assert float(trainer.mixup.teacher.updates) == 4.0

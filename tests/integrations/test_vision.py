@@ -1,4 +1,4 @@
-"""torchvision's and timm's networks, transforms and losses, where they are installed."""
+"""Test networks, transforms and losses of torchvision and timm, if installed."""
 
 import copy
 import importlib

@@ -1,4 +1,4 @@
-"""AdaMixup for any staged network: against the fleet of one, and images that it learns."""
+"""Test AdaMixup of staged networks against a fleet of one, and on images."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,26 +21,26 @@ from genlabel.training.networks.convolutional import SmallConvNet
 from genlabel.training.optimizers import Optimizer
 
 
-def task(n: int = 60, seed: int = 0) -> TrainingTask:
+def make_task(n: int = 60, seed: int = 0) -> TrainingTask:
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 3
     return TrainingTask(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y], y, 3, (), seed=[seed, 1])
 
 
-def networks(one: TrainingTask, hidden: tuple[int, ...], width: int) -> list[MLP]:
-    """The initial networks of a fleet of one, each on its own."""
-    children = np.random.default_rng(one.seed).spawn(3)
+def networks(task: TrainingTask, hidden: tuple[int, ...], width: int) -> list[MLP]:
+    """Return the initial networks of a fleet of one."""
+    children = np.random.default_rng(task.seed).spawn(3)
     sizes = [(4, 3, hidden), (8, 3, (width,)), (4, 2, (width,))]
     rngs = [children[0], *(weight_rng(child) for child in children[1:])]
     return [MLP(*size, seed=rng, dtype=torch.float64) for size, rng in zip(sizes, rngs, strict=True)]
 
 
-class Drawn:
-    """The batches, the pairs and the u that a fleet of one draws."""
+class DrawnBatches:
+    """The batches, pairs and u that a fleet of one draws."""
 
-    def __init__(self, one: TrainingTask, batches: int) -> None:
-        self.x, self.y = torch.from_numpy(one.X), torch.from_numpy(one.y)
-        self.rng, self.edges = np.random.default_rng(one.seed), np.linspace(0, len(one.X), batches + 1).round()
+    def __init__(self, task: TrainingTask, batches: int) -> None:
+        self.x, self.y = torch.from_numpy(task.X), torch.from_numpy(task.y)
+        self.rng, self.edges = np.random.default_rng(task.seed), np.linspace(0, len(task.X), batches + 1).round()
 
     def __iter__(self) -> Iterator[Batch]:
         order = self.rng.permutation(len(self.x))
@@ -49,9 +49,9 @@ class Drawn:
             yield Batch(self.x[rows], self.y[rows], None, Mixup().draw(stop - start, self.rng))
 
 
-def halved(rule: Optimizer) -> tuple[Optimizer, float]:
-    """The rule, and the factor on its rate, that go the same way down half of a loss."""
-    return (replace(rule, eps=rule.eps / 2), 1.0) if isinstance(rule, Adam) else (rule, 2.0)
+def for_halved_loss(optimizer: Optimizer) -> tuple[Optimizer, float]:
+    """Return the optimizer and the factor of its rate that give the same steps for half of the loss."""
+    return (replace(optimizer, eps=optimizer.eps / 2), 1.0) if isinstance(optimizer, Adam) else (optimizer, 2.0)
 
 
 CASES: dict[str, tuple[tuple[int, ...], Optimizer, float, int]] = {
@@ -64,38 +64,38 @@ CASES: dict[str, tuple[tuple[int, ...], Optimizer, float, int]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_three_networks_end_where_a_fleet_of_one_ends(case: str) -> None:
-    """The fleet's loss is a sum over points and mixed points, that of the networks their mean."""
-    hidden, rule, weight, size = CASES[case]
-    same, faster = halved(rule)
-    one = task()
+def test_staged_networks_equal_a_fleet_of_one(case: str) -> None:
+    """The loss of a fleet sums over points and mixed points; the loss of the networks is their mean."""
+    hidden, optimizer, weight, size = CASES[case]
+    equivalent, rate_factor = for_halved_loss(optimizer)
+    task = make_task()
     fleet = train_adamixup(
-        [one],
+        [task],
         [Hyperparameters(0.02, 1e-3)],
         hidden=hidden,
-        optimizer=rule,
+        optimizer=optimizer,
         epochs=4,
         batch_size=size,
         dtype=torch.float64,
         policy_hidden=5,
         intrusion_weight=weight,
     )
-    trio = networks(one, hidden, 5)
+    trio = networks(task, hidden, 5)
     losses = train_adamixup_network(
         trio[0],
-        Drawn(one, int(np.ceil(60 / size))),
+        DrawnBatches(task, int(np.ceil(60 / size))),
         policy=trio[1],
         critic=trio[2],
         intrusion_weight=weight,
-        learning_rate=0.02 * faster,
+        learning_rate=0.02 * rate_factor,
         weight_decay=5e-4,
-        optimizer=same,
+        optimizer=equivalent,
         epochs=4,
     )
     np.testing.assert_allclose(2.0 * losses, fleet.classifier.losses[:, 0, 0], rtol=1e-9)
-    for many, network in zip(fleet, trio, strict=True):
-        for own, other in zip(many.network().parameters(), network.parameters(), strict=True):
-            torch.testing.assert_close(own, other, rtol=1e-7, atol=1e-9)
+    for fleet_part, network in zip(fleet, trio, strict=True):
+        for fleet_value, network_value in zip(fleet_part.network().parameters(), network.parameters(), strict=True):
+            torch.testing.assert_close(fleet_value, network_value, rtol=1e-7, atol=1e-9)
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +112,7 @@ def test_images_are_learned(precision: str) -> None:
         SmallConvNet(2, 3, width=8, seed=1),
         SmallConvNet(1, 2, width=8, seed=2),
     )
-    before = [value.clone() for judge in (policy, critic) for value in judge.parameters()]
+    before = [value.clone() for network in (policy, critic) for value in network.parameters()]
     losses = train_adamixup_network(
         net,
         ImageBatches(x[:600], y[:600], batch_size=50, mixer=Mixup(), seed=0),
@@ -125,30 +125,32 @@ def test_images_are_learned(precision: str) -> None:
     assert losses[-1] < losses[0] - 0.5
     accuracy = (predict_scores(net, x[600:]).argmax(1).numpy() == y[600:]).mean()
     assert accuracy > 0.6
-    after = [value for judge in (policy, critic) for value in judge.parameters()]
+    after = [value for network in (policy, critic) for value in network.parameters()]
     assert all(value.dtype == torch.float32 for value in (*net.parameters(), *after))
     assert not any(torch.equal(old, new) for old, new in zip(before, after, strict=True))
 
 
-def test_without_weight_the_critic_stays_as_it_was_drawn() -> None:
-    one, trio = task(), networks(task(), (5,), 5)
-    fresh = [value.clone() for value in trio[2].parameters()]
+def test_without_intrusion_weight_the_critic_does_not_change() -> None:
+    task, trio = make_task(), networks(make_task(), (5,), 5)
+    initial = [value.clone() for value in trio[2].parameters()]
     settings: dict[str, Any] = {"intrusion_weight": 0.0, "weight_decay": 0.0, "epochs": 2}
-    train_adamixup_network(trio[0], Drawn(one, 1), policy=trio[1], critic=trio[2], **settings)
-    assert all(torch.equal(old, new) for old, new in zip(fresh, trio[2].parameters(), strict=True))
+    train_adamixup_network(trio[0], DrawnBatches(task, 1), policy=trio[1], critic=trio[2], **settings)
+    assert all(torch.equal(old, new) for old, new in zip(initial, trio[2].parameters(), strict=True))
 
 
-def test_a_loader_without_draws_is_paired_by_the_seed() -> None:
-    one = task()
-    loader, losses = [(torch.from_numpy(one.X), torch.from_numpy(one.y))], []
+def test_the_seed_pairs_a_loader_without_draws() -> None:
+    task = make_task()
+    loader, losses = [(torch.from_numpy(task.X), torch.from_numpy(task.y))], []
     for seed in (0, 0, 1):
-        trio = networks(one, (), 5)
-        run = train_adamixup_network(trio[0], loader, policy=trio[1], critic=trio[2], epochs=3, seed=seed)
-        losses.append(run.tolist())
+        trio = networks(task, (), 5)
+        run_losses = train_adamixup_network(trio[0], loader, policy=trio[1], critic=trio[2], epochs=3, seed=seed)
+        losses.append(run_losses.tolist())
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_a_weight_below_zero_is_named() -> None:
-    trio = networks(task(), (), 5)
+def test_a_negative_intrusion_weight_raises() -> None:
+    trio = networks(make_task(), (), 5)
     with pytest.raises(ValueError, match="intrusion_weight=-1"):
-        train_adamixup_network(trio[0], Drawn(task(), 1), policy=trio[1], critic=trio[2], intrusion_weight=-1)
+        train_adamixup_network(
+            trio[0], DrawnBatches(make_task(), 1), policy=trio[1], critic=trio[2], intrusion_weight=-1
+        )

@@ -1,4 +1,4 @@
-"""A run that was stopped goes on as if it had not been, bit for bit; what is no file of this run is refused."""
+"""Test that a stopped run resumes bit for bit, and that files of other runs raise."""
 
 import os
 from collections.abc import Callable
@@ -27,25 +27,25 @@ TABLE = [(X[:15], Y[:15]), (X[15:], Y[15:])]
 
 
 class StoppedError(Exception):
-    """What stops a run in the midst of it."""
+    """An error that stops a run."""
 
 
 def stop_after(epochs: int) -> Callable[[int, Tensor], None]:
-    """Raise in the epoch after so many: as it is killed, the state of that epoch is lost."""
+    """Return a callback that raises in an epoch, whose state is lost."""
 
-    def look(epoch: int, logs: Any) -> None:
+    def callback(epoch: int, logs: Any) -> None:
         if epoch == epochs:
             raise StoppedError
 
-    return look
+    return callback
 
 
 def online(**more: Any) -> Labeler:
     return OnlineGenLabel(OnlineGaussianDensity(3, temperature="mixup", **more), 0.5, warmup_steps=5)
 
 
-Made = tuple[StagedNetwork, Any, dict[str, Any]]
-RUNS: dict[str, Callable[[], Made]] = {
+Run = tuple[StagedNetwork, Any, dict[str, Any]]
+RUNS: dict[str, Callable[[], Run]] = {
     "Adam": lambda: (MLP(4, 3, (6,), seed=0), TABLE, {}),
     "SGD, mixup": lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"mixer": Mixup(), "optimizer": SGD()}),
     "manifold": lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"mixer": ManifoldMixup(depths=(0, 1))}),
@@ -63,42 +63,42 @@ RUNS: dict[str, Callable[[], Made]] = {
 }
 
 
-def train(made: Made, path: Path | None, every: int = 1, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
-    """Six epochs; losses, and all numbers that were learned."""
-    network, batches, settings = made
-    also = {"batches": batches} if isinstance(batches, ImageBatches) else {}
-    file = None if path is None else Checkpoint(path, also, every)
+def train(run: Run, path: Path | None, every: int = 1, **options: Any) -> tuple[np.ndarray, list[Tensor]]:
+    """Train for six epochs; return the losses and all learned values."""
+    network, batches, settings = run
+    state = {"batches": batches} if isinstance(batches, ImageBatches) else {}
+    file = None if path is None else Checkpoint(path, state, every)
     losses = train_network(
-        network, batches, **{"epochs": 6, "seed": 1, "learning_rate": 0.01, "checkpoint": file, **settings, **more}
+        network, batches, **{"epochs": 6, "seed": 1, "learning_rate": 0.01, "checkpoint": file, **settings, **options}
     )
     learned = [network, *([settings["labeler"].state] if "labeler" in settings else [])]
     return losses, [value for module in learned for value in module.state_dict().values()]
 
 
-def equal(one: list[Tensor], other: list[Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+def equal(first: list[Tensor], second: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("stop, every", [(1, 1), (4, 1), (3, 2), (5, 2)])
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(name: str, stop: int, every: int, tmp_path: Path) -> None:
+def test_a_stopped_run_resumes_bit_for_bit(name: str, stop: int, every: int, tmp_path: Path) -> None:
     losses, learned = train(RUNS[name](), None)
     path = tmp_path / "deep" / "run.pt"
     with pytest.raises(StoppedError):
         train(RUNS[name](), path, every, callback=LambdaCallback(on_epoch_end=stop_after(stop)))
-    seen: list[int] = []
+    epochs: list[int] = []
     again, relearned = train(
-        RUNS[name](), path, every, callback=LambdaCallback(on_epoch_end=lambda epoch, loss: seen.append(epoch))
+        RUNS[name](), path, every, callback=LambdaCallback(on_epoch_end=lambda epoch, loss: epochs.append(epoch))
     )
-    assert seen == list(range(stop - stop % every, 6))
+    assert epochs == list(range(stop - stop % every, 6))
     np.testing.assert_array_equal(again, losses)
     assert equal(relearned, learned)
 
 
-def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> None:
-    """The state of a DataLoader's generator is the caller's: named in `also`, it is kept."""
+def test_a_shuffled_loader_resumes_with_its_generator(tmp_path: Path) -> None:
+    """The caller passes the generator of a DataLoader to Checkpoint, which saves its state."""
 
-    class Kept:
+    class GeneratorState:
         def __init__(self, generator: torch.Generator) -> None:
             self.generator = generator
 
@@ -111,7 +111,7 @@ def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> No
     def run(path: Path | None, **more: Any) -> np.ndarray:
         generator = torch.Generator().manual_seed(5)
         loader = DataLoader(TensorDataset(X, Y), batch_size=10, shuffle=True, generator=generator)
-        file = None if path is None else Checkpoint(path, {"order": Kept(generator)})
+        file = None if path is None else Checkpoint(path, {"order": GeneratorState(generator)})
         return train_network(
             MLP(4, 3, seed=0), loader, mixer=Mixup(), epochs=6, seed=1, checkpoint=file, learning_rate=0.01, **more
         )
@@ -121,7 +121,7 @@ def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> No
     np.testing.assert_array_equal(run(tmp_path / "run.pt"), run(None))
 
 
-def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
+def test_adamixup_resumes_bit_for_bit(tmp_path: Path) -> None:
     def run(path: Path | None, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
         network, judges = (
             LeNet5(3, size=8, seed=0),
@@ -141,7 +141,7 @@ def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
     assert equal(relearned, learned)
 
 
-def test_a_run_that_is_complete_is_not_trained_again(tmp_path: Path) -> None:
+def test_a_complete_run_is_not_trained_again(tmp_path: Path) -> None:
     first, learned = train(RUNS["online, near"](), tmp_path / "run.pt", every=4)
     again, relearned = train(
         RUNS["online, near"](), tmp_path / "run.pt", callback=LambdaCallback(on_epoch_end=stop_after(0))
@@ -150,7 +150,7 @@ def test_a_run_that_is_complete_is_not_trained_again(tmp_path: Path) -> None:
     assert equal(relearned, learned)
 
 
-def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
+def test_the_file_holds_plain_data(tmp_path: Path) -> None:
     train(RUNS["images, online, clean"](), tmp_path / "run.pt")
     content = torch.load(tmp_path / "run.pt", weights_only=True)
     assert set(content) == {"network", "labeler", "batches", "optimizer", "losses", "rng"}
@@ -159,10 +159,10 @@ def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "made, match",
+    "make_run, match",
     [
-        (lambda: (MLP(4, 3, (7,), seed=0), TABLE, {}), "its network"),
-        (lambda: (MLP(4, 3, (6, 6), seed=0), TABLE, {}), "its network"),
+        (lambda: (MLP(4, 3, (7,), seed=0), TABLE, {}), "network"),
+        (lambda: (MLP(4, 3, (6, 6), seed=0), TABLE, {}), "network"),
         (
             lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"labeler": online()}),
             "labeler",
@@ -173,7 +173,7 @@ def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
         ),
         (
             lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"optimizer": SGD()}),
-            "its optimizer",
+            "optimizer",
         ),
         (
             lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"weight_decay": 0.25}),
@@ -182,14 +182,14 @@ def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
     ],
     ids=["width", "depth", "labeler", "batches", "optimizer", "weight decay"],
 )
-def test_a_file_of_another_run_is_refused(made: Callable[[], Made], match: str, tmp_path: Path) -> None:
+def test_a_file_of_another_run_raises(make_run: Callable[[], Run], match: str, tmp_path: Path) -> None:
     train(RUNS["Adam"](), tmp_path / "run.pt")
     with pytest.raises(ValueError, match=match):
-        train(made(), tmp_path / "run.pt")
+        train(make_run(), tmp_path / "run.pt")
 
 
 @pytest.mark.parametrize("content", [b"", b"no file of torch", "cut off", "a list", "a dictionary"], ids=str)
-def test_a_file_that_is_no_checkpoint_is_named(content: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_checkpoint_raises(content: Any, tmp_path: Path) -> None:
     path = tmp_path / "run.pt"
     train(RUNS["Adam"](), path)
     if content == "cut off":
@@ -202,14 +202,14 @@ def test_a_file_that_is_no_checkpoint_is_named(content: Any, tmp_path: Path) -> 
         train(RUNS["Adam"](), path)
 
 
-def test_it_is_written_every_second_epoch_and_after_the_last(tmp_path: Path) -> None:
-    """Every second epoch, and after the last, whatever its number."""
+def test_checkpoints_are_written_every_second_epoch_and_at_the_end(tmp_path: Path) -> None:
+    """Every second epoch, and after the last one."""
     path, epochs_in_file = tmp_path / "run.pt", []
 
-    def look(epoch: int, logs: Any) -> None:
+    def callback(epoch: int, logs: Any) -> None:
         epochs_in_file.append(len(torch.load(path, weights_only=True)["losses"]) if path.exists() else 0)
 
-    train(RUNS["Adam"](), path, every=2, epochs=5, callback=LambdaCallback(on_epoch_end=look))
+    train(RUNS["Adam"](), path, every=2, epochs=5, callback=LambdaCallback(on_epoch_end=callback))
     assert epochs_in_file == [0, 0, 2, 2, 4]
     assert len(torch.load(path, weights_only=True)["losses"]) == 5
     with pytest.raises(ValueError, match="every=0"):

@@ -1,4 +1,4 @@
-"""How steps are computed must not change what: bf16, compiled, over processes, and as CUDA graphs."""
+"""Test that bf16, compilation, several processes and CUDA graphs do not change the results of training."""
 
 import copy
 import shutil
@@ -24,7 +24,7 @@ from genlabel.training.networks import MLP, LeNet5, ResNet18, StagedNetwork
 from genlabel.training.networks.convolutional import SmallConvNet
 from genlabel.training.optimizers import Optimizer
 
-pytestmark = [  # of torch, when it compiles: batches on a GPU are cut by a compiled function
+pytestmark = [  # warnings of torch.compile, which also cuts batches on a GPU
     pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
@@ -44,16 +44,16 @@ def batches(mixer: Mixer | None = None, device: str = "cpu", size: int = 50) -> 
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_bf16_learns_and_the_weights_stay_float32(channels_last: bool) -> None:
     net, labeler = LeNet5(size=8, seed=0), OnlineGenLabel(OnlineGaussianDensity(10))
-    how = CompileConfig("bf16", channels_last=channels_last)
+    config = CompileConfig("bf16", channels_last=channels_last)
     settings: dict[str, Any] = {"mixer": Mixup(0.5), "labeler": labeler, "epochs": 8, "learning_rate": 0.01}
-    losses = train_network(net, batches(Mixup(0.5)), compile_config=how, **settings)
+    losses = train_network(net, batches(Mixup(0.5)), compile_config=config, **settings)
     plain = train_network(LeNet5(size=8, seed=0), batches(Mixup(0.5)), **{**settings, "labeler": None})
     assert losses[-1] < losses[0] - 0.3
     np.testing.assert_allclose(losses, plain, atol=0.35)
     assert {value.dtype for value in (*net.parameters(), *labeler.density.buffers())} == {torch.float32}
 
 
-def test_the_products_of_bf16_are_in_bf16() -> None:
+def test_products_under_bf16_autocast_are_bf16() -> None:
     with CompileConfig("bf16").autocast(torch.device("cpu")):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     with CompileConfig().autocast(torch.device("cpu")):
@@ -62,8 +62,8 @@ def test_the_products_of_bf16_are_in_bf16() -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
-def test_compiled_steps_are_the_plain_ones() -> None:
-    """Of a small network: what is compiled is mixing, labels and loss."""
+def test_compiled_steps_equal_eager_steps() -> None:
+    """On a small network, where mixing, labels and loss are compiled."""
     torch.compiler.reset()
     runs = []
     for compiled in (False, True):
@@ -85,7 +85,7 @@ def test_compiled_steps_are_the_plain_ones() -> None:
         torch.testing.assert_close(plain, fast, rtol=1e-3, atol=1e-4)
 
 
-def test_graphs_need_a_gpu_and_precisions_are_known() -> None:
+def test_bad_configs_raise() -> None:
     with pytest.raises(ValueError, match="graphs=True"):
         train_network(LeNet5(size=8), batches(), epochs=1, compile_config=CompileConfig(graphs=True))
     with pytest.raises(ValueError, match="precision='fp16'"):
@@ -94,7 +94,7 @@ def test_graphs_need_a_gpu_and_precisions_are_known() -> None:
         train_network(LeNet5(size=8), batches(), epochs=1, compile_config="fast")
 
 
-def test_on_a_cpu_auto_is_plain() -> None:
+def test_auto_is_eager_on_a_cpu() -> None:
     nets = [LeNet5(size=8, seed=0) for _ in range(2)]
     assert resolve_compile_config("auto", nets[0]) == resolve_compile_config(None, nets[0]) == CompileConfig()
     one, two = (
@@ -107,27 +107,27 @@ def noise(n: int, seed: int) -> Tensor:
     return torch.rand(n, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
 
 
-def test_running_statistics_are_left_alone() -> None:
-    """The output is that of training mode; the network remembers nothing of it, and goes on as before."""
+def test_frozen_batchnorm_stats_do_not_change() -> None:
+    """The output is that of training mode, and the running statistics do not change."""
     net = ResNet18(4, width=2, seed=0).train()
     net(noise(6, 0))
-    other, before = copy.deepcopy(net), {name: value.clone() for name, value in net.state_dict().items()}
+    copied, before = copy.deepcopy(net), {name: value.clone() for name, value in net.state_dict().items()}
     x = noise(6, 1)
     with frozen_batchnorm_stats(net):
         out = net(x)
-    assert torch.equal(out, other(x))
+    assert torch.equal(out, copied(x))
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     net(x)
-    assert all(torch.equal(value, other.state_dict()[name]) for name, value in net.state_dict().items())
-    fixed = nn.BatchNorm1d(2, track_running_stats=False)
-    with pytest.raises(RuntimeError, match="stop"), frozen_batchnorm_stats(nn.Sequential(net, fixed)):
+    assert all(torch.equal(value, copied.state_dict()[name]) for name, value in net.state_dict().items())
+    without_stats = nn.BatchNorm1d(2, track_running_stats=False)
+    with pytest.raises(RuntimeError, match="stop"), frozen_batchnorm_stats(nn.Sequential(net, without_stats)):
         raise RuntimeError("stop")
-    assert not fixed.track_running_stats
+    assert not without_stats.track_running_stats
     assert all(part.track_running_stats for part in net.modules() if isinstance(part, nn.BatchNorm2d))
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_evaluating_leaves_the_mode_as_it_was(training: bool) -> None:
+def test_eval_mode_restores_the_mode(training: bool) -> None:
     net = ResNet18(4, width=2, seed=0).train(training)
     with eval_mode(net):
         assert not any(part.training for part in net.modules())
@@ -145,8 +145,8 @@ def train_half(rank: int, data: list[tuple[Tensor, Tensor]], partner: Tensor, la
     return {"weights": [value.detach() for value in net.parameters()], "losses": torch.from_numpy(losses)}
 
 
-def test_two_processes_train_the_network_of_one_on_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
-    """Each begins with weights of its own: those of the first count. A loss is that of the own part."""
+def test_two_processes_equal_one_on_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
+    """The initial weights of the first process are used by both; each process reports the loss of its half."""
     rng = np.random.default_rng(0)
     data = [(torch.from_numpy(rng.normal(size=(40, 4))), torch.from_numpy(rng.integers(3, size=40))) for _ in range(2)]
     partner, lam = torch.from_numpy(rng.permutation(20)), torch.from_numpy(rng.random(40))
@@ -175,14 +175,14 @@ GPU_RUNS: dict[str, tuple[Mixer | None, Callable[[], Labeler | None]]] = {
 each_gpu_run = pytest.mark.parametrize("name", GPU_RUNS)
 
 
-def on_gpu(name: str, rule: Optimizer, how: CompileConfig, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
+def on_gpu(name: str, optimizer: Optimizer, config: CompileConfig, **options: Any) -> tuple[np.ndarray, list[Tensor]]:
     mixer, make = GPU_RUNS[name]
     net, labeler = LeNet5(size=8, seed=0).cuda(), make()
     losses = train_network(
         net,
         batches(mixer, "cuda"),
-        **{"mixer": mixer, "labeler": labeler, "optimizer": rule, "epochs": 6, "learning_rate": 0.003, **more},
-        compile_config=how,
+        **{"mixer": mixer, "labeler": labeler, "optimizer": optimizer, "epochs": 6, "learning_rate": 0.003, **options},
+        compile_config=config,
     )
     learned = [*net.parameters(), *(labeler.density.buffers() if isinstance(labeler, OnlineGenLabel) else [])]
     return losses, learned
@@ -190,38 +190,38 @@ def on_gpu(name: str, rule: Optimizer, how: CompileConfig, **more: Any) -> tuple
 
 @needs_gpu
 @each_gpu_run
-@pytest.mark.parametrize("rule", [SGD(), Adam(eps=1e-2)], ids=["SGD", "Adam"])
-def test_captured_steps_are_the_plain_ones(name: str, rule: Optimizer) -> None:
+@pytest.mark.parametrize("optimizer", [SGD(), Adam(eps=1e-2)], ids=["SGD", "Adam"])
+def test_captured_steps_equal_eager_steps(name: str, optimizer: Optimizer) -> None:
     """Also when the learning rate falls: SGD's does at half time, when all steps are captured.
 
     The kernels may differ, so the last digits do; Adam's eps is large, for it makes much of gradients that are little.
     """
-    plain, fast = (on_gpu(name, rule, CompileConfig(graphs=graphs)) for graphs in (False, True))
+    plain, fast = (on_gpu(name, optimizer, CompileConfig(graphs=graphs)) for graphs in (False, True))
     np.testing.assert_allclose(fast[0], plain[0], rtol=2e-3)
     for one, other in zip(plain[1], fast[1], strict=True):
         torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-3)
 
 
 @needs_gpu
-def test_a_rate_that_falls_reaches_the_graph() -> None:
-    """With a decay to nearly nothing at half time, the weights stay where they were."""
-    rule, seen = SGD(momentum=0.0, milestones=(0.5,), decay=1e-12), []
+def test_captured_steps_use_the_current_learning_rate() -> None:
+    """After a decay to almost 0 at half time, the weights do not change."""
+    optimizer, weights = SGD(momentum=0.0, milestones=(0.5,), decay=1e-12), []
     net = LeNet5(size=8, seed=0).cuda()
     train_network(
         net,
         batches(device="cuda"),
-        optimizer=rule,
+        optimizer=optimizer,
         epochs=6,
         weight_decay=0.0,
         compile_config=CompileConfig(graphs=True),
-        callback=LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(net.head.weight.detach().clone())),
+        callback=LambdaCallback(on_epoch_end=lambda epoch, logs: weights.append(net.head.weight.detach().clone())),
     )
-    assert not torch.equal(seen[1], seen[2])
-    torch.testing.assert_close(seen[2], seen[5], rtol=0, atol=1e-7)
+    assert not torch.equal(weights[1], weights[2])
+    torch.testing.assert_close(weights[2], weights[5], rtol=0, atol=1e-7)
 
 
 @needs_gpu
-def test_adamixup_is_captured() -> None:
+def test_captured_adamixup_equals_eager_adamixup() -> None:
     runs = []
     for graphs in (False, True):
         net: StagedNetwork = LeNet5(size=8, seed=0).cuda()
@@ -244,7 +244,7 @@ def test_adamixup_is_captured() -> None:
 
 @each_gpu_run
 @pytest.mark.parametrize("captured", [False, True])
-def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any) -> None:
+def test_no_step_synchronizes_the_gpu(name: str, captured: bool, nothing_waits: Any) -> None:
     """The epochs after the first, in which a step of each depth is captured; the check after an epoch may wait."""
     mixer, make = GPU_RUNS[name]
     net, labeler, inner = LeNet5(size=8, seed=0).cuda(), make(), batches(mixer, "cuda", size=10)
@@ -275,8 +275,8 @@ def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any
 
 
 @needs_gpu
-def test_all_of_it_together_learns() -> None:
-    """bf16, compiled, captured, channels last: what "auto" is for a residual network."""
+def test_all_options_together_learn() -> None:
+    """bf16, compiled, CUDA graphs and channels last, as "auto" chooses for a residual network."""
     net = ResNet18(10, 1, width=8, seed=0).cuda()
     assert resolve_compile_config("auto", net) == CompileConfig("bf16", compiled=True, graphs=True, channels_last=True)
     mixer, labeler = ManifoldMixup(depths=(0, 1)), OnlineGenLabel(OnlineGaussianDensity(10))

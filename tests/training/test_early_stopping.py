@@ -1,4 +1,4 @@
-"""The best epoch of a network: against training epoch by epoch, the loop, and itself in other company."""
+"""Test early stopping of fleets against training epoch by epoch and against the loop."""
 
 from pathlib import Path
 
@@ -30,24 +30,27 @@ def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, 4)) + np.eye(4)[y], y
 
 
-def task(seed: int = 0, mixer: Mixup | None = None) -> TrainingTask:
+def make_task(seed: int = 0, mixer: Mixup | None = None) -> TrainingTask:
     X, y = rows(90, seed)
     labelers = (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y))
     return TrainingTask(X, y, 3, labelers, mixer, seed=[seed, 1], valid=rows(40, seed + 100))
 
 
 def by_hand(tasks: list[TrainingTask], hidden: tuple[int, ...], every: int) -> tuple[np.ndarray, np.ndarray]:
-    """Best epochs and parameters of a run that is stopped after each epoch and asked in double precision."""
+    """Return the best epochs and the parameters of a run that is scored after every epoch in float64."""
     run = FleetTrainer(tasks, CANDIDATES, hidden=hidden, epochs=EPOCHS, batch_size=32, dtype=torch.float64)
-    seen, thetas = [], []
+    scores, thetas = [], []
     for _ in range(EPOCHS):
         run.advance(1)
-        outputs = [(run.fleet.log_proba(g, one.valid[0]), one.valid[1]) for g, one in enumerate(tasks)]
-        seen.append([list(zip(accuracy(*each), -log_loss(*each), strict=True)) for each in outputs])
+        outputs = [(run.fleet.log_proba(g, task.valid[0]), task.valid[1]) for g, task in enumerate(tasks)]
+        scores.append([list(zip(accuracy(*output), -log_loss(*output), strict=True)) for output in outputs])
         thetas.append(run.fleet.theta.clone().numpy())
-    looks = [e for e in range(1, EPOCHS + 1) if e % every == 0 or e == EPOCHS]
+    checked = [e for e in range(1, EPOCHS + 1) if e % every == 0 or e == EPOCHS]
     best = np.array(
-        [[max(looks, key=lambda e: (seen[e - 1][g][c], -e)) for c in range(len(CANDIDATES))] for g in range(len(tasks))]
+        [
+            [max(checked, key=lambda e: (scores[e - 1][g][c], -e)) for c in range(len(CANDIDATES))]
+            for g in range(len(tasks))
+        ]
     )
     return best, np.stack(thetas)
 
@@ -55,11 +58,11 @@ def by_hand(tasks: list[TrainingTask], hidden: tuple[int, ...], every: int) -> t
 @pytest.mark.parametrize("every", [1, 5])
 @pytest.mark.parametrize("hidden", [(), (8, 6)])
 @pytest.mark.parametrize("at_once", [1, 1 << 19])
-def test_each_network_is_that_of_its_best_epoch(
+def test_each_network_is_restored_to_its_best_epoch(
     hidden: tuple[int, ...], every: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("genlabel.training.early_stopping.MAX_CHUNK_VALUES", at_once)
-    tasks = [task(seed, Mixup()) for seed in (0, 1)]
+    tasks = [make_task(seed, Mixup()) for seed in (0, 1)]
     settings = {"hidden": hidden, "epochs": EPOCHS, "batch_size": 32, "dtype": torch.float64}
     fleet = train_fleet(tasks, CANDIDATES, restore_best=BestEpoch(every=every), **settings)
     best, thetas = by_hand(tasks, hidden, every)
@@ -70,58 +73,58 @@ def test_each_network_is_that_of_its_best_epoch(
 
 
 def test_a_score_receives_the_networks_of_every_fourth_epoch() -> None:
-    one, scores = task(mixer=Mixup()), []
+    task, scores = make_task(mixer=Mixup()), []
 
     def score(fleet: Fleet, group: int) -> np.ndarray:
-        scores.append(fleet.score(0, *one.valid))
+        scores.append(fleet.score(0, *task.valid))
         return scores[-1]
 
-    train_fleet([one], CANDIDATES, epochs=EPOCHS, restore_best=BestEpoch(score, every=4), dtype=torch.float64)
+    train_fleet([task], CANDIDATES, epochs=EPOCHS, restore_best=BestEpoch(score, every=4), dtype=torch.float64)
     epochs = np.concatenate(scores).reshape(-1, len(CANDIDATES), 2)
     assert len(epochs) == 3
-    last = train_fleet([one], CANDIDATES, epochs=EPOCHS, dtype=torch.float64)
-    log_proba = last.log_proba(0, one.valid[0])
-    expected = np.stack([accuracy(log_proba, one.valid[1]), -log_loss(log_proba, one.valid[1])], -1)
+    last = train_fleet([task], CANDIDATES, epochs=EPOCHS, dtype=torch.float64)
+    log_proba = last.log_proba(0, task.valid[0])
+    expected = np.stack([accuracy(log_proba, task.valid[1]), -log_loss(log_proba, task.valid[1])], -1)
     np.testing.assert_allclose(epochs[-1], expected, atol=1e-12)
 
 
-def test_candidates_that_go_on_keep_their_best() -> None:
-    one, settings = task(mixer=Mixup()), {"epochs": EPOCHS, "dtype": torch.float64, "restore_best": True}
-    run = FleetTrainer([one], CANDIDATES, **settings)
+def test_selected_candidates_keep_their_best_epoch() -> None:
+    task, settings = make_task(mixer=Mixup()), {"epochs": EPOCHS, "dtype": torch.float64, "restore_best": True}
+    run = FleetTrainer([task], CANDIDATES, **settings)
     run.advance(5)
     run.select([2, 0])
     run.advance(EPOCHS - 5)
-    whole = train_fleet([one], CANDIDATES, **settings)
+    whole = train_fleet([task], CANDIDATES, **settings)
     assert run.fleet.best_epochs.tolist() == whole.best_epochs[:, [2, 0]].tolist()
     torch.testing.assert_close(run.fleet.theta, whole.theta[:, [2, 0]], atol=1e-12, rtol=0.0)
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_rates_are_accuracy_and_log_loss(kind: torch.dtype) -> None:
-    one, weight = task(), np.random.default_rng(0).uniform(size=40)
-    fleet = train_fleet([one], CANDIDATES, hidden=(5,), epochs=3, dtype=kind)
-    log_proba = fleet.log_proba(0, one.valid[0])
-    for given in (None, weight):
-        scores = fleet.score(0, *one.valid, given)
-        np.testing.assert_allclose(scores[:, 0], accuracy(log_proba, one.valid[1], given), atol=1e-12)
-        np.testing.assert_allclose(-scores[:, 1], log_loss(log_proba, one.valid[1], given), rtol=1e-5)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_are_accuracy_and_log_loss(dtype: torch.dtype) -> None:
+    task, weight = make_task(), np.random.default_rng(0).uniform(size=40)
+    fleet = train_fleet([task], CANDIDATES, hidden=(5,), epochs=3, dtype=dtype)
+    log_proba = fleet.log_proba(0, task.valid[0])
+    for sample_weight in (None, weight):
+        scores = fleet.score(0, *task.valid, sample_weight)
+        np.testing.assert_allclose(scores[:, 0], accuracy(log_proba, task.valid[1], sample_weight), atol=1e-12)
+        np.testing.assert_allclose(-scores[:, 1], log_loss(log_proba, task.valid[1], sample_weight), rtol=1e-5)
 
 
-def test_ties_count_for_the_first_class_and_nan_is_never_correct() -> None:
-    one = task()
-    fleet = train_fleet([one], CANDIDATES, epochs=1)
+def test_ties_predict_the_first_class_and_nan_is_never_correct() -> None:
+    task = make_task()
+    fleet = train_fleet([task], CANDIDATES, epochs=1)
     equal, broken = (fleet.with_theta(torch.full_like(fleet.theta, value)) for value in (0.0, torch.nan))
-    assert np.allclose(equal.score(0, *one.valid)[:, 0], (one.valid[1] == 0).mean())
-    assert broken.score(0, *one.valid).tolist() == [[0.0, -np.inf]] * len(CANDIDATES)
+    assert np.allclose(equal.score(0, *task.valid)[:, 0], (task.valid[1] == 0).mean())
+    assert broken.score(0, *task.valid).tolist() == [[0.0, -np.inf]] * len(CANDIDATES)
 
 
-def test_the_loop_keeps_what_the_fleet_keeps() -> None:
-    one, candidate = task(mixer=Mixup()), CANDIDATES[1]
-    network = MLP(4, 3, (8,), dtype=torch.float64, seed=weight_rng(one.seed))
-    train_task(network, one, candidate, epochs=EPOCHS, restore_best=True, valid=one.valid)
-    fleet = train_fleet([one], [candidate], hidden=(8,), epochs=EPOCHS, dtype=torch.float64, restore_best=True)
-    for mine, other in zip(network.parameters(), fleet.network().parameters(), strict=True):
-        torch.testing.assert_close(mine, other, atol=1e-9, rtol=0.0)
+def test_the_loop_restores_the_weights_of_the_fleet() -> None:
+    task, candidate = make_task(mixer=Mixup()), CANDIDATES[1]
+    network = MLP(4, 3, (8,), dtype=torch.float64, seed=weight_rng(task.seed))
+    train_task(network, task, candidate, epochs=EPOCHS, restore_best=True, valid=task.valid)
+    fleet = train_fleet([task], [candidate], hidden=(8,), epochs=EPOCHS, dtype=torch.float64, restore_best=True)
+    for loop_value, fleet_value in zip(network.parameters(), fleet.network().parameters(), strict=True):
+        torch.testing.assert_close(loop_value, fleet_value, atol=1e-9, rtol=0.0)
 
 
 def test_a_custom_score_chooses_the_epoch() -> None:
@@ -144,10 +147,10 @@ def test_a_custom_score_chooses_the_epoch() -> None:
     assert torch.equal(next(network.parameters()), states[1])
 
 
-def test_a_run_that_goes_on_knows_the_best_epoch_before(tmp_path: Path) -> None:
+def test_a_resumed_run_knows_the_best_epoch(tmp_path: Path) -> None:
     x, y = (torch.from_numpy(part) for part in rows(60, 0))
     scores = [5.0, 1.0, 2.0, 3.0]
-    whole, halves = (MLP(4, 3, seed=0, dtype=torch.float64) for _ in range(2))
+    whole, stopped = (MLP(4, 3, seed=0, dtype=torch.float64) for _ in range(2))
 
     def train(network: MLP, epochs: int, values: list[float], **more: object) -> None:
         score = iter(values)
@@ -155,42 +158,42 @@ def test_a_run_that_goes_on_knows_the_best_epoch_before(tmp_path: Path) -> None:
         train_network(network, [(x, y)], mixer=Mixup(), epochs=epochs, seed=0, **valid, **more)
 
     train(whole, 4, scores)
-    train(halves, 2, scores[:2], checkpoint=tmp_path / "run.pt")
-    halves = MLP(4, 3, seed=1, dtype=torch.float64)
-    train(halves, 4, scores[2:], checkpoint=tmp_path / "run.pt")
-    for mine, other in zip(halves.parameters(), whole.parameters(), strict=True):
-        assert torch.equal(mine, other)
+    train(stopped, 2, scores[:2], checkpoint=tmp_path / "run.pt")
+    stopped = MLP(4, 3, seed=1, dtype=torch.float64)
+    train(stopped, 4, scores[2:], checkpoint=tmp_path / "run.pt")
+    for resumed, expected in zip(stopped.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(resumed, expected)
 
 
 @pytest.mark.parametrize("alternating", [False, True])
-def test_adamixup_keeps_the_best_classifiers(alternating: bool) -> None:
-    one, thetas, seen = task(), [], []
+def test_adamixup_restores_the_best_classifiers(alternating: bool) -> None:
+    task, thetas, accuracies = make_task(), [], []
 
     def score(fleet: object, group: int) -> np.ndarray:
-        scores = fleet.score(0, *one.valid)
-        seen.append(scores[:, :1])
+        scores = fleet.score(0, *task.valid)
+        accuracies.append(scores[:, :1])
         thetas.append(fleet.theta[0].clone())
         return scores[:, :1]
 
     settings = {"epochs": EPOCHS, "alternating": alternating}
-    best = train_adamixup([one], CANDIDATES[:2], restore_best=BestEpoch(score), **settings)
-    hits, theta = np.concatenate(seen).reshape(EPOCHS, 2), torch.cat(thetas).view(EPOCHS, 2, -1)
-    assert best.classifier.best_epochs.tolist() == [(hits.argmax(0) + 1).tolist()]
+    best = train_adamixup([task], CANDIDATES[:2], restore_best=BestEpoch(score), **settings)
+    accuracy_by_epoch, theta = np.concatenate(accuracies).reshape(EPOCHS, 2), torch.cat(thetas).view(EPOCHS, 2, -1)
+    assert best.classifier.best_epochs.tolist() == [(accuracy_by_epoch.argmax(0) + 1).tolist()]
     for c in range(2):
-        assert torch.equal(best.classifier.theta[0, c], theta[hits[:, c].argmax(), c])
-    last = train_adamixup([one], CANDIDATES[:2], **settings)
+        assert torch.equal(best.classifier.theta[0, c], theta[accuracy_by_epoch[:, c].argmax(), c])
+    last = train_adamixup([task], CANDIDATES[:2], **settings)
     assert torch.equal(last.classifier.theta[0], theta[-1])
 
 
-def test_the_critic_steps_first_where_steps_alternate() -> None:
-    """After one step of SGD the critic is where the joint step puts it; classifier and policy have met the new one."""
+def test_alternating_steps_update_the_critic_first() -> None:
+    """After one SGD step the critic equals that of the joint step; only the policy has seen the new critic."""
     from genlabel.training import SGD
 
-    one, settings = task(), {"epochs": 1, "optimizer": SGD(momentum=0.0, milestones=())}
-    joint, apart = (train_adamixup([one], CANDIDATES[:1], alternating=way, **settings) for way in (False, True))
-    assert torch.equal(joint.critic.theta, apart.critic.theta)
-    assert torch.equal(joint.classifier.theta, apart.classifier.theta)  # its loss does not ask the critic
-    assert not torch.equal(joint.policy.theta, apart.policy.theta)
+    task, settings = make_task(), {"epochs": 1, "optimizer": SGD(momentum=0.0, milestones=())}
+    joint, turns = (train_adamixup([task], CANDIDATES[:1], alternating=flag, **settings) for flag in (False, True))
+    assert torch.equal(joint.critic.theta, turns.critic.theta)
+    assert torch.equal(joint.classifier.theta, turns.classifier.theta)  # its loss does not depend on the critic
+    assert not torch.equal(joint.policy.theta, turns.policy.theta)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +205,13 @@ def test_the_critic_steps_first_where_steps_alternate() -> None:
             ),
             "valid",
         ),
-        (lambda: train_fleet([task()], CANDIDATES, restore_best="first"), "restore_best='first'"),
+        (lambda: train_fleet([make_task()], CANDIDATES, restore_best="first"), "restore_best='first'"),
         (lambda: train_network(MLP(4, 3, seed=0), [], restore_best=True), "valid"),
-        (lambda: train_network(MLP(4, 3, seed=0), [], valid=rows(9, 0)), "no effect"),
+        (lambda: train_network(MLP(4, 3, seed=0), [], valid=rows(9, 0)), "valid"),
         (lambda: train_network(MLP(4, 3, seed=0), [], mixer=Mixup(pairs="set")), "pairs='batch'"),
-        (lambda: train_task(MLP(4, 3, seed=0), task(mixer=Mixup(pairs="set")), CANDIDATES[0]), "pairs='batch'"),
+        (lambda: train_task(MLP(4, 3, seed=0), make_task(mixer=Mixup(pairs="set")), CANDIDATES[0]), "pairs='batch'"),
     ],
 )
-def test_bad_settings_of_the_best_epoch_are_refused(call: object, keyword: str) -> None:
+def test_bad_settings_raise(call: object, keyword: str) -> None:
     with pytest.raises(ValueError, match=keyword):
         call()

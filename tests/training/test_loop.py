@@ -1,4 +1,4 @@
-"""The loop over one network: any batches, labels made in the step, modes, images, and a GPU that nobody waits for."""
+"""Test the training loop of one network: batches, labels, modes, images, and no synchronization of the GPU."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ def clusters(n: int = 60, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def images(n: int = 48) -> tuple[Tensor, Tensor]:
-    """Noise with a bright half: the upper one, the lower one, the left one."""
+    """Noise with a bright upper, lower or left half."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % 3
     x = rng.normal(size=(n, 1, 8, 8))
@@ -43,7 +43,7 @@ def images(n: int = 48) -> tuple[Tensor, Tensor]:
 
 
 class SmallConvolution(StagedNetwork):
-    """Two stages with batch normalisation and dropout, then a linear layer."""
+    """Two stages with batch normalization and dropout, then a linear layer."""
 
     depth = 2
 
@@ -70,10 +70,10 @@ class SmallConvolution(StagedNetwork):
 
 
 class RunningMeans(Labeler):
-    """A labeler that learns while the network trains: the nearest of the classes' mean features, which move along.
+    """An online labeler: a posterior from moving averages of the mean features of each class.
 
     The softmax of minus half the squared distances is the posterior of spherical Gaussians (as arXiv Alg. 3, whose
-    covariances it leaves out), blended with mixup's label.
+    covariances it leaves out), averaged with the mixup label.
     """
 
     update_source: ClassVar[str | None] = "clean"
@@ -98,7 +98,7 @@ class RunningMeans(Labeler):
 
 
 class MeansOfMixed(RunningMeans):
-    """The same, from the mixed points that are nearly clean: no second pass through the network."""
+    """The same from mixed samples that are almost clean, without a second pass through the network."""
 
     update_source: ClassVar[str | None] = "mixed"
 
@@ -115,7 +115,7 @@ def accuracy(network: StagedNetwork, x: Tensor, y: Tensor) -> float:
 
 @pytest.mark.parametrize("mixer", [None, Mixup(), ManifoldMixup(depths=(0, 1))], ids=repr)
 def test_a_loader_trains_as_a_plan_with_the_same_draws(mixer: Mixer | None) -> None:
-    """Batches that bring x and y alone, drawn in the step, against the plan of a task of one batch."""
+    """Batches of x and y, drawn in the step, against the plan of a task of one batch."""
     x, y = clusters()
     task = TrainingTask(x.numpy(), y.numpy(), 3, (LinearLabel(),), mixer, seed=4)
     networks = [MLP(4, 3, (6,), seed=1, dtype=torch.float64) for _ in range(2)]
@@ -134,7 +134,7 @@ def test_a_loader_trains_as_a_plan_with_the_same_draws(mixer: Mixer | None) -> N
 
 
 def test_a_torch_loader_of_classes_weights_and_soft_labels() -> None:
-    """Class indices, weights and soft labels say the same where they should."""
+    """Class indices, equal weights and one-hot labels give equal losses."""
     x, y = clusters()
     weight = torch.rand(60, generator=torch.Generator().manual_seed(0))
     weight = weight / weight.sum()
@@ -154,7 +154,7 @@ def test_a_torch_loader_of_classes_weights_and_soft_labels() -> None:
     assert smooth[0] != hard[0]
 
 
-def test_soft_targets_of_a_task_are_blended_like_any_other() -> None:
+def test_soft_targets_of_a_task_are_mixed() -> None:
     x, _ = clusters(30)
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 30)
     steps = BatchPlan(TrainingTask(x.numpy(), soft, 3, (LinearLabel(),), Mixup(), seed=2), 1, x[0]).steps(1)
@@ -165,7 +165,7 @@ def test_soft_targets_of_a_task_are_blended_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("mixer", [Mixup(), CutMix(), CutMix(pixels=8, lam_per="batch"), ManifoldMixup()], ids=repr)
-def test_images_train_through_the_same_loop(mixer: Mixer) -> None:
+def test_images_are_learned(mixer: Mixer) -> None:
     x, y = images()
     network = SmallConvolution()
     loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True, generator=torch.Generator().manual_seed(0))
@@ -174,7 +174,7 @@ def test_images_train_through_the_same_loop(mixer: Mixer) -> None:
     assert accuracy(network, x, y) > 0.8
 
 
-def test_a_task_of_images_is_mixed_by_its_mixer_and_keeps_its_clean_rows() -> None:
+def test_a_task_of_images_is_mixed_and_keeps_clean_rows() -> None:
     x, y = images(20)
     mixer = CutMix(pixels=8)
     task = TrainingTask(x.double().numpy(), y.numpy(), 3, (LinearLabel(),), mixer, clean_fraction=0.25, seed=3)
@@ -210,7 +210,7 @@ def test_a_labeler_learns_while_the_network_trains(labeler: RunningMeans, mixer:
 
 
 def test_a_learning_labeler_is_a_step_of_algorithm_3_by_hand() -> None:
-    """One step: clean features observed, features of the mixed points labelled, the loss of those labels."""
+    """One step: observe clean features, label features of mixed samples, compute the loss."""
     x, y = clusters(12)
     network, labeler = MLP(4, 3, (5,), seed=0, dtype=torch.float64), RunningMeans(gamma=0.7)
     draw = Mixup().draw(12, 3)
@@ -227,16 +227,16 @@ def test_a_learning_labeler_is_a_step_of_algorithm_3_by_hand() -> None:
     assert loss == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_the_network_trains_in_training_mode_and_comes_back_in_its_own() -> None:
+def test_training_restores_the_mode_of_the_network() -> None:
     x, y = images(12)
-    seen: list[bool] = []
+    training_modes: list[bool] = []
     network = SmallConvolution()
-    network.stages[0].register_forward_hook(lambda module, *_: seen.append(module.training))
+    network.stages[0].register_forward_hook(lambda module, *_: training_modes.append(module.training))
     for mode in (True, False):
         network.train(mode)
         train_network(network, [(x, y)], mixer=Mixup(), epochs=2, learning_rate=1e-3, seed=0)
         assert network.training == mode
-    assert seen == [True] * 4
+    assert training_modes == [True] * 4
 
     class Broken(Mixer):
         def draw(self, n: int, rng: object = None) -> MixParams:
@@ -248,8 +248,8 @@ def test_the_network_trains_in_training_mode_and_comes_back_in_its_own() -> None
     assert not network.training
 
 
-def test_a_mixer_of_its_own_mixes_hidden_layers_in_the_loop() -> None:
-    """What a fleet refuses: the loop asks the mixer at any depth."""
+def test_a_custom_mixer_mixes_hidden_layers() -> None:
+    """The loop calls the mixer at any depth; a fleet does not support this mixer."""
 
     class First(Mixer):
         max_depth = 1
@@ -271,17 +271,17 @@ def test_a_mixer_of_its_own_mixes_hidden_layers_in_the_loop() -> None:
     assert loss == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_batches_that_are_used_up_and_mixers_that_go_too_deep_are_named() -> None:
+def test_exhausted_batches_and_too_deep_mixers_raise() -> None:
     x, y = clusters(9)
-    with pytest.raises(ValueError, match="batches is empty"):
+    with pytest.raises(ValueError, match="batches"):
         train_network(MLP(4, 3), iter([(x, y)]), epochs=2)
-    with pytest.raises(ValueError, match="at depth 2"):
+    with pytest.raises(ValueError, match="depth 2"):
         train_network(MLP(4, 3, (5,)), [(x, y)], mixer=ManifoldMixup(), epochs=1)
 
 
 @pytest.mark.parametrize("mixer", [Mixup(), CutMix(), ManifoldMixup()], ids=repr)
-def test_no_step_waits_for_the_gpu(mixer: Mixer, nothing_waits: Any) -> None:
-    """Batches live on the GPU, or come from the CPU."""
+def test_no_step_synchronizes_the_gpu(mixer: Mixer, nothing_waits: Any) -> None:
+    """Batches are on the GPU or on the CPU."""
     x, y = images(32)
     network = SmallConvolution().cuda()
 
@@ -302,7 +302,7 @@ def test_no_step_waits_for_the_gpu(mixer: Mixer, nothing_waits: Any) -> None:
 
 
 class Forgetful(RunningMeans):
-    """Says that it learns, and does not."""
+    """A labeler that declares an update source and has no observe."""
 
     observe = Labeler.observe
 
@@ -313,48 +313,48 @@ class TwoColumns(Labeler):
 
 
 @pytest.mark.parametrize(
-    "given, match",
+    "arguments, match",
     [
         ({"y": torch.tensor([-1, 0, 1])}, r"\[-1, 0, 1\]"),
         ({"y": torch.tensor([1, 2, 3])}, r"\[1, 2, 3\]"),
-        ({"y": torch.tensor([0.0, 0.5, 1.0])}, "class indices"),
-        ({"y": -torch.eye(3)}, "not negative"),
-        ({"y": 2 * torch.eye(3)}, "sum 1"),
+        ({"y": torch.tensor([0.0, 0.5, 1.0])}, "indices"),
+        ({"y": -torch.eye(3)}, "negative"),
+        ({"y": 2 * torch.eye(3)}, "sum"),
         ({"y": torch.full((3, 2), 0.5)}, r"\(3, 2\)"),
         ({"x": torch.full((3, 4), torch.nan)}, "epoch 1"),
         ({"network": nn.Linear(4, 3)}, "StagedNetwork"),
         ({"mixer": "mixup"}, "mixer='mixup'"),
         ({"labeler": "linear"}, "labeler='linear'"),
         ({"labeler": TwoColumns()}, r"\(3, 2\)"),
-        ({"labeler": Forgetful()}, "no method observe"),
+        ({"labeler": Forgetful()}, "observe"),
     ],
 )  # fmt: skip
-def test_bad_arguments_are_refused(given: dict[str, Any], match: str) -> None:
-    batch = (given.pop("x", torch.zeros(3, 4)), given.pop("y", torch.tensor([0, 1, 2])))
-    network = given.pop("network", MLP(4, 3, (5,), seed=0))
+def test_bad_arguments_raise(arguments: dict[str, Any], match: str) -> None:
+    batch = (arguments.pop("x", torch.zeros(3, 4)), arguments.pop("y", torch.tensor([0, 1, 2])))
+    network = arguments.pop("network", MLP(4, 3, (5,), seed=0))
     with pytest.raises((ValueError, TypeError, NotImplementedError), match=match):
-        train_network(network, [batch], epochs=1, seed=0, **({"mixer": Mixup()} | given))
+        train_network(network, [batch], epochs=1, seed=0, **({"mixer": Mixup()} | arguments))
 
 
-def test_a_labeler_that_learns_is_not_for_a_task() -> None:
+def test_online_labelers_of_tasks_raise() -> None:
     x, y = clusters(9)
     task = TrainingTask(x.numpy(), y.numpy(), 3, (RunningMeans(),), Mixup())
     with pytest.raises(ValueError, match="learns"):
         train_fleet([task], [Hyperparameters(0.1)])
-    shared = WeightedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
+    weighted = WeightedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
     with pytest.raises(ValueError, match="learns"):
-        train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=shared, epochs=1)
-    confused = RunningMeans()
-    confused.__class__ = type("Confused", (RunningMeans,), {"update_source": "all"})
+        train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=weighted, epochs=1)
+    inconsistent = RunningMeans()
+    inconsistent.__class__ = type("Confused", (RunningMeans,), {"update_source": "all"})
     with pytest.raises(ValueError, match="update_source='all'"):
-        train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=confused, epochs=1)
+        train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=inconsistent, epochs=1)
 
 
 @pytest.mark.parametrize(
     "density", [GaussianDensity(), KernelDensity(), StackedDensity([GaussianDensity()], cv=3)], ids=repr
 )
-def test_no_label_of_a_density_waits_for_the_gpu(density: ClassDensity, nothing_waits: Any) -> None:
-    """With clean rows, in the precision and on the device of the network."""
+def test_labels_of_a_density_do_not_synchronize_the_gpu(density: ClassDensity, nothing_waits: Any) -> None:
+    """With clean rows, in the dtype and on the device of the network."""
     x, y = clusters(60)
     labeler = GenLabel(density, gamma=0.7).fit(x, y)
     batch = Batch(x.cuda().float(), y.cuda(), info=BatchInfo(clean=np.arange(60) % 4 == 0))
@@ -370,7 +370,7 @@ def test_no_label_of_a_density_waits_for_the_gpu(density: ClassDensity, nothing_
 
 
 @needs_gpu
-def test_the_loop_ends_in_the_same_place_on_a_gpu() -> None:
+def test_the_gpu_gives_the_same_weights() -> None:
     x, y = clusters()
     labelers = (LinearLabel().fit(x, y), GenLabel(GaussianDensity()).fit(x, y))
     task = TrainingTask(x.numpy(), y.numpy(), 3, labelers, ManifoldMixup(depths=(0, 1)), seed=4)
