@@ -1,4 +1,4 @@
-"""Moments, shrinkage and whitenings against numpy, one class at a time and in groups, at every scale."""
+"""Test moments, shrinkage and whitening against numpy, for single classes and groups, at several scales."""
 
 import warnings
 
@@ -34,14 +34,14 @@ def points(n: int, d: int, seed: int = 0) -> Tensor:
 
 
 def sample_of(X: Tensor, others: Tensor | None = None) -> ClassSample:
-    """The class "a" with these points, and a class "b" with others."""
+    """Return class "a" with these points, next to a class "b" with other points."""
     both = torch.cat([X, X + 1.0 if others is None else others])
     index = torch.arange(len(both)) >= len(X)
     return next(iter(class_samples(np.array(["a", "b"]), both, index.long(), torch.ones(len(both)).double())))
 
 
 @pytest.mark.parametrize("unbiased", [False, True])
-def test_moments_are_those_of_numpy(unbiased: bool) -> None:
+def test_moments_equal_numpy(unbiased: bool) -> None:
     X, weight = points(40, 3), np.random.default_rng(1).uniform(0.1, 3, 40)
     mean, result = moments(X, torch.from_numpy(weight), unbiased=unbiased)
     np.testing.assert_allclose(mean, np.average(X, axis=0, weights=weight), rtol=1e-12)
@@ -50,7 +50,7 @@ def test_moments_are_those_of_numpy(unbiased: bool) -> None:
 
 
 def test_spherical_samples_are_shrunk_completely() -> None:
-    """Nothing is lost there: the covariance is its own mean already."""
+    """The covariance is already proportional to the identity."""
     X, ones = points(9, 1), torch.ones(9).double()
     assert ledoit_wolf(X, ones) == 1.0
     square = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
@@ -73,7 +73,7 @@ def test_a_singular_covariance_is_regularized_with_a_warning() -> None:
     X = points(30, 3)
     X[:, 2] = X[:, 0] - 2.0 * X[:, 1]
     mean, sigma = moments(X, torch.ones(30).double(), unbiased=False)
-    with pytest.warns(DensityWarning, match=r"it: class 'a' has a singular covariance; using eigenvalues .* 0.0001"):
+    with pytest.warns(DensityWarning, match="singular"):
         white = Whitening.of(sample_of(X), mean, sigma, "it")
     spread = sigma.diagonal().sqrt()
     values, vectors = np.linalg.eigh((sigma / torch.outer(spread, spread)).numpy())
@@ -98,15 +98,15 @@ def test_a_constant_feature_has_the_within_class_scale_or_one(scale: float) -> N
     assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(EIGENVALUE_FLOOR)
 
 
-def test_rounding_is_not_spread() -> None:
-    """Twice the rounding of a number is a spread, half of it is none; at zero, what a double can square is."""
+def test_rounding_errors_are_not_spread() -> None:
+    """A spread of twice the rounding error counts, half of it does not; at zero, squares must not underflow."""
     center = torch.tensor([100.0, 100.0, -100.0, 0.0, 0.0], dtype=torch.float64)
     noise = 100.0 * ROUNDING_TOLERANCE
     spread = torch.tensor([0.5 * noise, 2.0 * noise, 2.0 * noise, 1e-150, 1e-160], dtype=torch.float64)
-    whole = torch.tensor([EIGENVALUE_FLOOR**0.5, *spread[1:4].tolist(), EIGENVALUE_FLOOR**0.5], dtype=torch.float64)
+    expected = torch.tensor([EIGENVALUE_FLOOR**0.5, *spread[1:4].tolist(), EIGENVALUE_FLOOR**0.5], dtype=torch.float64)
     white = Whitening.of_variances(center, spread**2)
-    np.testing.assert_allclose(1 / white.matrix, whole, rtol=1e-6)
-    assert white.log_det == pytest.approx(2 * float(whole.log().sum()), rel=1e-9)
+    np.testing.assert_allclose(1 / white.matrix, expected, rtol=1e-6)
+    assert white.log_det == pytest.approx(2 * float(expected.log().sum()), rel=1e-9)
     assert torch.equal(whiten(center[None] + 1.0, center, white.matrix), (center[None] + 1.0 - center) * white.matrix)
     zero = torch.zeros(5, 5).double()
     scales = torch.tensor([1.0, *spread[1:4].tolist(), 1.0], dtype=torch.float64)
@@ -114,11 +114,11 @@ def test_rounding_is_not_spread() -> None:
     np.testing.assert_allclose(covariance.feature_scales(center, zero, (spread**2).diag()), scales, rtol=1e-6)
     single = GroupMoments(center[None, None, :], (spread**2).diag()[None, None], zero[None])
     assert single.has_spread.tolist() == [[True]]
-    still = torch.tensor([0.5 * noise, 0.5 * noise, 0.5 * noise, 1e-160, 0.0], dtype=torch.float64)
-    assert GroupMoments(center[None, None, :], (still**2).diag()[None, None], zero[None]).has_spread.tolist() == [
+    below = torch.tensor([0.5 * noise, 0.5 * noise, 0.5 * noise, 1e-160, 0.0], dtype=torch.float64)
+    assert GroupMoments(center[None, None, :], (below**2).diag()[None, None], zero[None]).has_spread.tolist() == [
         [False]
     ]
-    gaussians, singular = Gaussians.of(center, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
+    gaussians, singular = Gaussians.of(center, torch.diag(below**2 + torch.tensor([0, 1.0, 1, 1, 1])))
     assert float(1 / gaussians.matrix[1, 1]) == pytest.approx(1.0)
     assert bool(singular)
     for deviation, floored in ((1e-150, False), (1e-160, True)):
@@ -129,27 +129,25 @@ def test_rounding_is_not_spread() -> None:
 
 
 def test_small_classes_are_shrunk_or_pooled_with_a_warning() -> None:
-    """As many points as features span no volume yet; one more does."""
+    """n points in n dimensions span no volume; one more point does."""
     for n, d in ((3, 3), (2, 5)):
         X = points(n, d)
         sample = sample_of(X)
         biased = moments(X, sample.weight)[1]
-        with pytest.warns(DensityWarning, match=f"it: class 'a' has {n} samples for {d} features; using Ledoit-Wolf"):
+        with pytest.warns(DensityWarning, match="Ledoit-Wolf"):
             result = usable_covariance(sample, biased * n / (n - 1), "it")
         expected = shrink(biased * n / (n - 1), ledoit_wolf(X, sample.weight))
         np.testing.assert_allclose(result, expected, rtol=1e-12)
-    given = torch.eye(3).double()
-    assert usable_covariance(sample_of(points(4, 3)), given, "it") is given
-    alike = sample_of(points(1, 3).repeat(6, 1), points(9, 3))
-    with pytest.warns(
-        DensityWarning, match=r"it: class 'a' has 6 sample\(s\) and no spread; using the covariance within"
-    ):
-        assert usable_covariance(alike, given, "it") is alike.pooled
+    identity = torch.eye(3).double()
+    assert usable_covariance(sample_of(points(4, 3)), identity, "it") is identity
+    equal_rows = sample_of(points(1, 3).repeat(6, 1), points(9, 3))
+    with pytest.warns(DensityWarning, match="no spread"):
+        assert usable_covariance(equal_rows, identity, "it") is equal_rows.pooled
 
 
 @pytest.fixture(scope="module")
 def groups() -> tuple[Tensor, Tensor, Tensor, Groups]:
-    """Three classes of unlike sizes, and four groups of weights, some of them 0."""
+    """Three classes of different sizes, and four groups of weights, some of them 0."""
     X, index = points(31, 3), torch.from_numpy(np.random.default_rng(3).permutation(np.repeat([0, 1, 2], [6, 15, 10])))
     weight = torch.from_numpy(np.random.default_rng(4).uniform(0.2, 2, (4, 31)))
     weight[1, ::3] = 0.0
@@ -160,22 +158,22 @@ def test_groups_equal_single_classes(groups: tuple[Tensor, Tensor, Tensor, Group
     X, index, weight, result = groups
     mean, spread, within = GroupMoments.of(result)
     assert result.points.shape == (3, 15, 3)
-    for g, shares in enumerate(weight):
+    for g, weights in enumerate(weight):
         scatter = torch.zeros(3, 3).double()
         for c in range(3):
-            inside = (index == c) & (shares > 0)
-            alone = moments(X[inside], shares[inside], unbiased=False)
+            rows = (index == c) & (weights > 0)
+            alone = moments(X[rows], weights[rows], unbiased=False)
             np.testing.assert_allclose(mean[c, g], alone[0], rtol=1e-10)
             np.testing.assert_allclose(spread[c, g], alone[1], rtol=1e-10)
-            assert float(result.size[c, g]) == pytest.approx(effective_size(shares[inside]))
-            scatter += alone[1] * shares[inside].sum()
-        np.testing.assert_allclose(within[g], scatter / shares.sum(), rtol=1e-10)
+            assert float(result.size[c, g]) == pytest.approx(effective_size(weights[rows]))
+            scatter += alone[1] * weights[rows].sum()
+        np.testing.assert_allclose(within[g], scatter / weights.sum(), rtol=1e-10)
 
 
 def test_gaussians_of_many_groups_equal_scipy(
     groups: tuple[Tensor, Tensor, Tensor, Groups], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At unlike scales, and where one of them is singular; in blocks of rows as in one."""
+    """At different scales, with a singular covariance, and in blocks of rows."""
     X, _, _, result = groups
     scale = torch.tensor([1e-6, 1.0, 1e6], dtype=torch.float64)
     mean, spread, _ = GroupMoments.of(result)

@@ -1,4 +1,4 @@
-"""Regularised discriminant analysis against scikit-learn's, and its formula by hand."""
+"""Test regularized discriminant analysis against scikit-learn and its formula."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def data(seed: int, n: int = 80, d: int = 3, k: int = 3) -> tuple[np.ndarray, np
 
 
 def posterior(density: DiscriminantDensity, X: np.ndarray) -> np.ndarray:
-    """Log posterior, no smaller than scikit-learn gives it."""
+    """Return the log posterior, clipped like that of scikit-learn."""
     return log_softmax(density.log_prob(X) + np.log(density.class_prior_), axis=1).clip(-700)
 
 
@@ -54,24 +54,28 @@ def test_the_covariance_follows_the_formula(target: str) -> None:
     X, y = data(1)
     S = np.stack([np.cov(X[y == c].T, bias=True) for c in range(3)])
     within = np.tensordot(np.bincount(y) / len(y), S, 1)
-    mixed = 0.7 * S + 0.3 * within
-    simple = np.stack([np.diag(np.diag(A)) if target == "diagonal" else np.trace(A) / 3 * np.eye(3) for A in mixed])
+    pooled = 0.7 * S + 0.3 * within
+    target_covariance = np.stack(
+        [np.diag(np.diag(A)) if target == "diagonal" else np.trace(A) / 3 * np.eye(3) for A in pooled]
+    )
     fitted = DiscriminantDensity(0.3, 0.2, target, reg=0.01).fit(X, y)
-    np.testing.assert_allclose(fitted.covariances_, 0.8 * mixed + 0.2 * simple + 0.01 * np.eye(3), rtol=1e-8)
+    np.testing.assert_allclose(
+        fitted.covariances_, 0.8 * pooled + 0.2 * target_covariance + 0.01 * np.eye(3), rtol=1e-8
+    )
     np.testing.assert_allclose(fitted.means_, [X[y == c].mean(0) for c in range(3)], rtol=1e-12)
 
 
 def test_a_class_without_spread_gets_the_within_class_covariance() -> None:
     X, y = data(2, k=2)
     X, y = np.vstack([X, [[5.0, 5.0, 5.0]]]), np.append(y, 2)
-    with pytest.warns(DensityWarning, match="class 2 has no spread"):
+    with pytest.warns(DensityWarning, match="no spread"):
         fitted = DiscriminantDensity(reg=0.0).fit(X, y)
     pooled = DiscriminantDensity(pooling=1.0, reg=0.0).fit(X, y)
     np.testing.assert_allclose(fitted.covariances_[2], pooled.covariances_[2], rtol=1e-8)
 
 
 @pytest.mark.parametrize(
-    "bad, match",
+    "params, match",
     [
         ({"pooling": 2}, "pooling=2"),
         ({"shrinkage": -1}, "shrinkage=-1"),
@@ -79,6 +83,6 @@ def test_a_class_without_spread_gets_the_within_class_covariance() -> None:
         ({"reg": -1}, "reg"),
     ],
 )
-def test_bad_parameters_raise(bad: dict[str, object], match: str) -> None:
+def test_bad_parameters_raise(params: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        DiscriminantDensity(**bad).fit(*data(0))  # type: ignore[arg-type]
+        DiscriminantDensity(**params).fit(*data(0))  # type: ignore[arg-type]

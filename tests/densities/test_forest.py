@@ -1,4 +1,4 @@
-"""The forest density: against scikit-learn's own trees and counts by hand, and where it is meant to help."""
+"""Test the forest density against trees of scikit-learn and counts by hand, and on a task with steps."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity
 
 
 def sample(seed: int, n: int, d: int, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Points whose class steps with two features; whole numbers, so that many are equal, if `whole`."""
+    """Points whose class is a step function of two features; integers, many of them equal, if `whole`."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 5, size=(n, d)).astype(float) if whole else rng.normal(size=(n, d))
     score = (X[:, 0] > X.mean()) ^ (X[:, 1] > X.mean())
@@ -20,7 +20,7 @@ def sample(seed: int, n: int, d: int, whole: bool = False) -> tuple[np.ndarray, 
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, weighted: bool) -> None:
+def test_the_posterior_is_the_mean_class_frequency_in_the_leaves(whole: bool, weighted: bool) -> None:
     X, y = sample(0, 150, 4, whole)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, size=150) if weighted else np.ones(150)
     queries = sample(2, 60, 4, whole)[0] + (0.5 if whole else 0.0)
@@ -30,8 +30,8 @@ def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, w
     prior = np.bincount(y, weights=weight) / weight.sum()
     expected = np.zeros((60, 3))
     for t in range(7):
-        together = leaves[0][:, t] == leaves[1][:, t, None]
-        counts = (together * weight) @ np.eye(3)[y]
+        same_leaf = leaves[0][:, t] == leaves[1][:, t, None]
+        counts = (same_leaf * weight) @ np.eye(3)[y]
         expected += (counts + prior) / (counts.sum(1, keepdims=True) + 1.0) / 7
     logs = density.log_prob(queries) + np.log(prior)
     np.testing.assert_allclose(np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]), expected, rtol=1e-10)
@@ -42,19 +42,19 @@ def test_points_at_a_threshold_equal_scikit_learn() -> None:
     density = ForestDensity(n_estimators=5, min_samples_leaf=3).fit(X, y)
     edges = density.trees_.threshold[density.trees_.threshold > -2].numpy()
     queries = np.repeat(edges[:100, None], 3, 1)
-    up = np.nextafter(queries, np.float32(np.inf))
+    above = np.nextafter(queries, np.float32(np.inf))
     forest = ExtraTreesClassifier(5, min_samples_leaf=3, max_features=3, random_state=0).fit(X.astype(np.float32), y)
-    for points in (queries, up):
+    for points in (queries, above):
         with_prior = density.log_prob(points.astype(float)) + np.log(density.class_prior_)
-        shares = np.zeros_like(with_prior)
-        for grown, leaf in zip(forest.estimators_, forest.apply(points).T, strict=True):
-            size = grown.tree_.weighted_n_node_samples[leaf, None]
-            shares += (size * grown.tree_.value[leaf, 0] + density.class_prior_) / (size + 1.0) / 5
+        expected = np.zeros_like(with_prior)
+        for tree, leaf in zip(forest.estimators_, forest.apply(points).T, strict=True):
+            size = tree.tree_.weighted_n_node_samples[leaf, None]
+            expected += (size * tree.tree_.value[leaf, 0] + density.class_prior_) / (size + 1.0) / 5
         posterior = np.exp(with_prior - np.logaddexp.reduce(with_prior, axis=1)[:, None])
-        np.testing.assert_allclose(posterior, shares, rtol=1e-10)
+        np.testing.assert_allclose(posterior, expected, rtol=1e-10)
 
 
-def test_steps_among_irrelevant_features_are_found() -> None:
+def test_steps_among_irrelevant_features_are_learned() -> None:
     (X, y), (fresh, truth) = sample(4, 400, 12), sample(5, 2000, 12)
     scale = StandardScaler().fit(X)
     loss = {}
@@ -75,9 +75,9 @@ def test_large_values_are_finite_and_the_gradient_is_gaussian() -> None:
 
 def test_max_points_is_a_stratified_subsample() -> None:
     X, y = sample(7, 1000, 3)
-    few = ForestDensity(max_points=200, n_estimators=4).fit(X, y)
-    assert len(few.trees_.feature) < 0.5 * len(ForestDensity(n_estimators=4).fit(X, y).trees_.feature)
-    np.testing.assert_allclose(few.class_prior_, np.bincount(y) / 1000)
-    for wrong in ({"n_estimators": 0}, {"min_samples_leaf": 0}, {"max_features": 2.5}, {"max_points": 0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            ForestDensity(**wrong).fit(X, y)
+    subsampled = ForestDensity(max_points=200, n_estimators=4).fit(X, y)
+    assert len(subsampled.trees_.feature) < 0.5 * len(ForestDensity(n_estimators=4).fit(X, y).trees_.feature)
+    np.testing.assert_allclose(subsampled.class_prior_, np.bincount(y) / 1000)
+    for params in ({"n_estimators": 0}, {"min_samples_leaf": 0}, {"max_features": 2.5}, {"max_points": 0}):
+        with pytest.raises(ValueError, match=next(iter(params))):
+            ForestDensity(**params).fit(X, y)

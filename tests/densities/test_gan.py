@@ -1,4 +1,4 @@
-"""GANDensity: projections against dense grids, distances against known curves, and generators that are refused."""
+"""Test GANDensity: projections against dense grids, distances to known curves, and collapsed generators."""
 
 from typing import Any
 
@@ -56,26 +56,26 @@ NETWORKS: list[tuple[StackedNetwork, int]] = [
 
 
 @pytest.mark.parametrize("network, n_in", NETWORKS, ids=repr)
-def test_the_jacobian_is_that_of_autograd_and_members_do_not_mix(network: StackedNetwork, n_in: int) -> None:
+def test_the_jacobian_equals_autograd_and_members_are_independent(network: StackedNetwork, n_in: int) -> None:
     weights = stack(network, 2)
     x = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 5, n_in)))
     points, jacobian = linearize(network, weights, x, 2)
     torch.testing.assert_close(points, apply(network, weights, x))
     for s, n in ((0, 1), (1, 4)):
         alone = [part[s : s + 1] for part in weights]
-        whole = torch.autograd.functional.jacobian(
+        expected = torch.autograd.functional.jacobian(
             lambda v, alone=alone: apply(network, alone, v[None, None])[0, 0], x[s, n]
         )
-        torch.testing.assert_close(jacobian[s, n], whole[:, :2])
+        torch.testing.assert_close(jacobian[s, n], expected[:, :2])
 
 
 def test_a_step_uses_the_gradient_of_each_weight() -> None:
-    slope = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 4)))
+    gradient = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 4)))
     weights = [torch.zeros(2, 4, 5, dtype=torch.float64).requires_grad_() for _ in range(2)]
     for weight, fused in zip(weights, (True, False), strict=True):
         optimizer = torch.optim.Adam([weight], 0.1, fused=fused)
         for scale in (1.0, -3.0):
-            take_step(optimizer, scale * (weight.mT * slope).sum())  # whose slope is transposed in memory
+            take_step(optimizer, scale * (weight.mT * gradient).sum())  # this gradient is transposed in memory
     torch.testing.assert_close(*weights)
 
 
@@ -87,7 +87,7 @@ def generators(dim: int, charts: int, d: int, k: int = 2) -> Generators:
 
 
 def dense(result: Generators, c: int, per_side: int) -> torch.Tensor:
-    """Points of a manifold on a fine grid of its latents."""
+    """Return points of a manifold on a fine grid of its latents."""
     dim, charts = result.latents
     side = torch.linspace(-1, 1, per_side, dtype=torch.float64)
     z = torch.cartesian_prod(*[side] * dim).reshape(-1, dim)
@@ -99,9 +99,7 @@ def dense(result: Generators, c: int, per_side: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     "dim, charts, per_side, d", [(1, 1, 20001, 3), (1, 3, 20001, 3), (2, 2, 301, 3), (1, 1, 20001, 40)]
 )
-def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(
-    norm: str, dim: int, charts: int, per_side: int, d: int
-) -> None:
+def test_the_inversion_is_as_close_as_a_fine_grid(norm: str, dim: int, charts: int, per_side: int, d: int) -> None:
     manifolds = generators(dim, charts, d)
     rng = np.random.default_rng(0)
     unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64).repeat(d)[:d]
@@ -114,28 +112,28 @@ def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(
         excess = (distance[c] - nearest) / nearest.mean()
         assert float(excess.mean()) < 1e-3
         assert float(excess.quantile(0.95)) < (1e-2 if norm == "linf" else 1e-3)
-        assert float(excess.min()) > -2e-2  # the grid has gaps of its own
+        assert float(excess.min()) > -2e-2  # the grid is not exact either
 
 
 def test_the_likelihood_is_the_mean_over_points() -> None:
     rng = np.random.default_rng(0)
     X, points, b = rng.normal(size=(4, 3)), rng.normal(size=(6, 3)), 0.7
-    far = np.linalg.norm(X[:, None] - points, axis=-1)
+    distances = np.linalg.norm(X[:, None] - points, axis=-1)
     log_noise = torch.full((1, 1, 3), np.log(b * 2.0), dtype=torch.float64)  # variance (d + 1) b^2 in each coordinate
     result = log_likelihood(torch.from_numpy(X)[None], torch.from_numpy(points)[None], log_noise)[0]
-    np.testing.assert_allclose(result, np.log(np.exp(-far / b).mean(1) / b**3), rtol=1e-9)
+    np.testing.assert_allclose(result, np.log(np.exp(-distances / b).mean(1) / b**3), rtol=1e-9)
 
 
 def test_draw_evenly_draws_rows_by_their_weights() -> None:
     rows = ClassRows.split(torch.arange(12.0)[:, None], torch.ones(12), 0)
-    seen = draw_evenly([rows, rows._replace(weight=torch.eye(12)[3])], 12, np.random.default_rng(0))
-    assert sorted(seen[0, :, 0].tolist()) == list(range(12))
-    assert (seen[1] == rows.train[3]).all()
+    drawn = draw_evenly([rows, rows._replace(weight=torch.eye(12)[3])], 12, np.random.default_rng(0))
+    assert sorted(drawn[0, :, 0].tolist()) == list(range(12))
+    assert (drawn[1] == rows.train[3]).all()
 
 
 @pytest.mark.parametrize("end", [(0.0, 1.0), (1.0, 1.0)], ids=str)
 def test_a_learned_segment_has_the_ends_of_the_true_one(end: tuple[float, float]) -> None:
-    """With a noise of its own for each feature, the stem of Y came out short by a sixth of its length at both ends."""
+    """With separate noise for each feature, the stem of Y would be a sixth too short at both ends."""
     rng = np.random.default_rng(0)
     X = (np.arange(200)[:, None] / 100 - 0.995) * np.array(end) + rng.laplace(0, 0.03, (200, 2))
     fitted = GANDensity(hidden=(32, 32), steps=400, charts=1, encoder=None, random_state=0).fit(X, np.zeros(200))
@@ -158,38 +156,38 @@ def test_roughness_is_the_squared_change_of_curvature(bend: float, change: float
     z = np.linspace(-1, 1, CURVE_POINTS + 1)[1:-1]
     plane = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 2)))[0].T
     points = walk(bend * z + 0.5 * change * z**2, plane)
-    one = EvenLatents.draw(generators(1, 1, 3, 1), np.random.default_rng(0))
-    assert float(one.roughness(points)) == pytest.approx(change**2, rel=1e-3, abs=1e-4)
-    two = one._replace(chart=torch.arange(CURVE_POINTS)[None] // (CURVE_POINTS // 2))
-    cut = torch.where(two.chart[..., None] == 0, points, points + 1.0)  # a gap between two charts
-    assert float(two.roughness(cut)) == pytest.approx(change**2, rel=0.02, abs=1e-4)
+    one_chart = EvenLatents.draw(generators(1, 1, 3, 1), np.random.default_rng(0))
+    assert float(one_chart.roughness(points)) == pytest.approx(change**2, rel=1e-3, abs=1e-4)
+    two_charts = one_chart._replace(chart=torch.arange(CURVE_POINTS)[None] // (CURVE_POINTS // 2))
+    separated = torch.where(two_charts.chart[..., None] == 0, points, points + 1.0)  # a gap between two charts
+    assert float(two_charts.roughness(separated)) == pytest.approx(change**2, rel=0.02, abs=1e-4)
 
 
-def test_a_corner_is_not_rounded_and_an_arc_is_smoothed() -> None:
+def test_corners_stay_and_arcs_are_smoothed() -> None:
     rng, t = np.random.default_rng(0), np.linspace(-1, 1, CURVE_POINTS)
     log_noise = torch.full((2, 1, 2), float(np.log(0.05)), dtype=torch.float64)
     corner, arc = np.c_[t, np.abs(t)], np.c_[np.sin(t), np.cos(t)]
     rounded = np.c_[t, np.where(np.abs(t) < 0.4, 0.2 + t**2 / 0.8, np.abs(t))]
     wiggly = arc * (1 + 0.004 * np.sin(9 * t))[:, None]
-    everywhere, away = np.ones(CURVE_POINTS), (np.abs(t) > 0.5).astype(float)
-    for true, free, smooth, weight, kept in (
+    everywhere, without_corner = np.ones(CURVE_POINTS), (np.abs(t) > 0.5).astype(float)
+    for true, free, smooth, weight, expected in (
         (corner, corner, rounded, everywhere, False),
-        (corner, corner, rounded, away, True),  # rows of no weight have no say
+        (corner, corner, rounded, without_corner, True),  # rows of weight 0 are ignored
         (arc, wiggly, arc, everywhere, True),
     ):
         rows = torch.from_numpy(true + rng.laplace(0, 0.03, true.shape))
         curves = torch.from_numpy(np.stack([free, smooth]))
-        assert is_hardly_worse(ClassRows(rows, torch.from_numpy(weight), rows), curves, log_noise) is kept
+        assert is_hardly_worse(ClassRows(rows, torch.from_numpy(weight), rows), curves, log_noise) is expected
 
 
-def test_curves_are_refined_and_compared_by_the_rows_of_their_class() -> None:
+def test_curves_are_refined_on_the_rows_of_their_class() -> None:
     rng = np.random.default_rng(0)
     means, unit = torch.tensor([[2.0, 0.0], [-2.0, 0.0]], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
     points = [mean + 0.1 * torch.from_numpy(rng.normal(size=(40, 2))) for mean in means]
     rows = [ClassRows(part, torch.ones(40, dtype=torch.float64), part) for part in points]
     schedule = GANSchedule(600, 40, 0.1, torch.device("cpu"), unit)
     result = refine_curves(generators(1, 1, 2, k=4), rows, schedule, rng)  # two classes, two trials
-    near = torch.stack([torch.cdist(dense(result, at, 101).mean(0)[None], means).argmin() for at in range(4)])
+    near = torch.stack([torch.cdist(dense(result, member, 101).mean(0)[None], means).argmin() for member in range(4)])
     assert near.tolist() == [0, 0, 1, 1]
     swapped = result.select(torch.tensor([2, 3, 0, 1]))
     assert smooth_is_hardly_worse(Generators.join([swapped, result]), rows).tolist() == [True] * 4
@@ -230,7 +228,7 @@ def circle() -> GANDensity:
     ).fit(X, y)
 
 
-def test_distances_to_two_circles_are_near_the_true_ones(circle: GANDensity) -> None:
+def test_distances_to_two_circles_are_accurate(circle: GANDensity) -> None:
     X, y = make_circle(600, random_state=1)
     assert np.mean(circle.log_prob(X).argmax(1) == y) >= 0.97
     angle = np.linspace(0, 2 * np.pi, 200, endpoint=False)
@@ -238,7 +236,7 @@ def test_distances_to_two_circles_are_near_the_true_ones(circle: GANDensity) -> 
         points = radius * np.c_[np.cos(angle), np.sin(angle)]
         distance = np.linalg.norm(points[:, None] - circle.project(points), axis=-1)
         true = np.abs(radius - np.array([1.0, 0.8]))
-        assert np.median(np.abs(distance - true), 0).max() < 0.15 * 0.2  # of the gap between the circles
+        assert np.median(np.abs(distance - true), 0).max() < 0.15 * 0.2  # 15 % of the gap between the circles
     assert circle.coverage_.min() > 0.9
 
 
@@ -246,13 +244,13 @@ def test_distances_to_two_circles_are_near_the_true_ones(circle: GANDensity) -> 
 @pytest.mark.parametrize("scale", [1.0, 0.25])
 def test_log_prob_is_the_negative_scaled_norm(circle: GANDensity, norm: str, scale: float) -> None:
     X = np.random.default_rng(0).normal(size=(20, 2))
-    other = clone(circle).set_params(norm=norm)
-    vars(other).update({name: value for name, value in vars(circle).items() if name.endswith("_")})
-    other.scale_ = scale
-    points = other.project(X)
+    density = clone(circle).set_params(norm=norm)
+    vars(density).update({name: value for name, value in vars(circle).items() if name.endswith("_")})
+    density.scale_ = scale
+    points = density.project(X)
     order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
     np.testing.assert_allclose(
-        other.log_prob(X), -np.linalg.norm(X[:, None] - points, order, axis=-1) / scale, rtol=1e-12
+        density.log_prob(X), -np.linalg.norm(X[:, None] - points, order, axis=-1) / scale, rtol=1e-12
     )
     assert points.shape == (20, 2, 2)
 
@@ -281,7 +279,7 @@ def test_samples_follow_the_class_and_the_seed(circle: GANDensity) -> None:
 def test_a_collapsed_generator_raises() -> None:
     X, y = make_circle(200, random_state=0)
     untrained = GANDensity(hidden=(8,), steps=1, retries=0, random_state=0)
-    with pytest.raises(CollapsedGeneratorError, match=r"class '(in|out)' covers \d+% .*steps=1"):
+    with pytest.raises(CollapsedGeneratorError, match="steps=1"):
         untrained.fit(10 * X, np.where(y == 1, "in", "out"))
     assert not hasattr(untrained, "classes_")
     assert (clone(untrained).set_params(min_coverage=0.0).fit(X, y).coverage_ < 0.5).any()
@@ -291,18 +289,20 @@ def test_a_blurred_class_warns_and_more_charts_fix_it() -> None:
     rng = np.random.default_rng(0)
     modes = np.stack(np.meshgrid(*[np.arange(3.0)] * 2), -1).reshape(-1, 2)
     X = np.repeat(modes, 30, 0) + rng.normal(0, 0.01, (270, 2))
-    few = GANDensity(hidden=(16,), steps=300, charts=1, random_state=0)
-    with pytest.warns(DensityWarning, match=r"class 'a' only \d+% .*more charts"):
-        few.fit(X, ["a"] * 270)
-    many = GANDensity(hidden=(16,), steps=300, charts=9, random_state=0).fit(X, ["a"] * 270)
-    distance = np.linalg.norm(many.sample(900, 0, 0)[:, None] - modes, axis=-1)
-    assert (np.bincount(distance.argmin(1)[distance.min(1) < 0.2], minlength=9) >= 20).all()  # a fifth of its share
+    one_chart = GANDensity(hidden=(16,), steps=300, charts=1, random_state=0)
+    with pytest.warns(DensityWarning, match="charts"):
+        one_chart.fit(X, ["a"] * 270)
+    nine_charts = GANDensity(hidden=(16,), steps=300, charts=9, random_state=0).fit(X, ["a"] * 270)
+    distance = np.linalg.norm(nine_charts.sample(900, 0, 0)[:, None] - modes, axis=-1)
+    assert (
+        np.bincount(distance.argmin(1)[distance.min(1) < 0.2], minlength=9) >= 20
+    ).all()  # a fifth of the expected number
 
 
 def test_a_class_of_few_rows_warns() -> None:
     rng = np.random.default_rng(0)
     X = np.r_[rng.normal(size=(30, 2)), rng.normal(3, 1, size=(7, 2))]
-    with pytest.warns(DensityWarning, match="class 'few' has 7 rows"):
+    with pytest.warns(DensityWarning, match="'few'"):
         fitted = GANDensity(**QUICK).fit(X, ["many"] * 30 + ["few"] * 7)
     assert np.isfinite(fitted.log_prob(X)).all()
 
@@ -317,13 +317,13 @@ def test_rows_are_drawn_by_their_weights() -> None:
 
 
 @pytest.mark.parametrize("parameters, match", [
-    ({"norm": "l3"}, "norm='l3' is not known"),
-    ({"charts": 0}, "charts=0 must be a whole number"),
-    ({"shape": (1, 3, 4)}, r"shape=\(1, 3, 4\) must be \(c, h, w\) with c h w = 2 features"),
-    ({"scale": "unit"}, "scale='unit' is not known"),
-    ({"scale": -1.0}, "scale=-1.0 must be a finite number above 0"),
-    ({"encoder": "vae"}, "encoder='vae' is not known"),
-    ({"min_coverage": 2.0}, "min_coverage=2.0 must be a number in"),
+    ({"norm": "l3"}, "norm='l3'"),
+    ({"charts": 0}, "charts=0"),
+    ({"shape": (1, 3, 4)}, "shape="),
+    ({"scale": "unit"}, "scale='unit'"),
+    ({"scale": -1.0}, "scale=-1.0"),
+    ({"encoder": "vae"}, "encoder='vae'"),
+    ({"min_coverage": 2.0}, "min_coverage=2.0"),
 ])  # fmt: skip
 def test_bad_parameters_raise(parameters: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
@@ -345,7 +345,7 @@ def test_flat_images_use_convolutions_and_one_scale() -> None:
 def test_training_on_the_gpu_gives_plain_arrays_on_the_cpu() -> None:
     X, y = make_circle(200, random_state=0)
     fitted = GANDensity(**{**QUICK, "device": "cuda"}).fit(X, y)
-    here = fitted.log_prob(X)
-    there = fitted.log_prob(torch.from_numpy(X).cuda())
-    assert there.is_cuda
-    np.testing.assert_allclose(there.cpu().numpy(), here, rtol=1e-6)
+    on_cpu = fitted.log_prob(X)
+    on_gpu = fitted.log_prob(torch.from_numpy(X).cuda())
+    assert on_gpu.is_cuda
+    np.testing.assert_allclose(on_gpu.cpu().numpy(), on_cpu, rtol=1e-6)

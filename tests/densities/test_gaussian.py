@@ -61,7 +61,7 @@ def test_ledoit_wolf_equals_scikit_learn(seed: int, d: int) -> None:
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.25, 1.0])
-def test_fixed_shrinkage_goes_from_the_sample_covariance_to_a_sphere(shrinkage: float) -> None:
+def test_fixed_shrinkage_interpolates_to_a_sphere(shrinkage: float) -> None:
     X, y = data(3, 50, 4)
     fitted = GaussianDensity(shrinkage=shrinkage, reg=0.0).fit(X, y)
     S = np.cov(X[y == 1].T, bias=True)
@@ -73,8 +73,8 @@ def test_fixed_shrinkage_goes_from_the_sample_covariance_to_a_sphere(shrinkage: 
 @pytest.mark.parametrize(
     "params, match",
     [
-        ({"shrinkage": "ledoit"}, "'ledoit' is not known.*'ledoit-wolf'"),
-        ({"shrinkage": 1.5}, r"shrinkage=1.5 .*\[0, 1\]"),
+        ({"shrinkage": "ledoit"}, "'ledoit'"),
+        ({"shrinkage": 1.5}, "shrinkage=1.5"),
         ({"reg": -1.0}, "reg=-1.0"),
     ],
 )
@@ -87,7 +87,7 @@ def test_bad_parameters_raise(params: dict[str, object], match: str) -> None:
 @pytest.mark.parametrize("shrinkage", [None, "ledoit-wolf"])
 @pytest.mark.parametrize("d", [64, 90])
 def test_log_prob_of_pairs_equals_log_prob_of_mixed_points(d: int, shrinkage: Any) -> None:
-    """Stewart's theorem against the density itself, for points that it has not seen, few or many for the features."""
+    """Stewart's theorem against the density itself, on new points, for few and many features."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, d)), rng.integers(0, 3, 300)
     with warnings.catch_warnings():
@@ -95,19 +95,19 @@ def test_log_prob_of_pairs_equals_log_prob_of_mixed_points(d: int, shrinkage: An
         density = GaussianDensity(shrinkage).fit(X[150:], y[150:])
         again = clone(density).fit(X[150:], y[150:])
     i, j, lam = rng.integers(0, 150, 400), rng.integers(0, 150, 400), rng.random(400)
-    blends, points = lam[:, None] * X[i] + (1 - lam[:, None]) * X[j], X[:150]
-    expected = density.log_prob(blends)
-    result = density.log_prob_of_pairs(blends, i, j, lam, points)
+    mixed, points = lam[:, None] * X[i] + (1 - lam[:, None]) * X[j], X[:150]
+    expected = density.log_prob(mixed)
+    result = density.log_prob_of_pairs(mixed, i, j, lam, points)
     np.testing.assert_allclose(result, expected, rtol=1e-8, atol=1e-6)
     assert not np.array_equal(result, expected)
-    assert density.log_prob_of_pairs(torch.from_numpy(blends).float(), i, j, lam, points).dtype == torch.float32
-    np.testing.assert_array_equal(density.log_prob_of_pairs(blends, i, j), expected)
-    few = density.log_prob_of_pairs(blends[:9], i[:9], j[:9], lam[:9], points)
-    np.testing.assert_array_equal(few, density.log_prob(blends[:9]))
+    assert density.log_prob_of_pairs(torch.from_numpy(mixed).float(), i, j, lam, points).dtype == torch.float32
+    np.testing.assert_array_equal(density.log_prob_of_pairs(mixed, i, j), expected)
+    first_rows = density.log_prob_of_pairs(mixed[:9], i[:9], j[:9], lam[:9], points)
+    np.testing.assert_array_equal(first_rows, density.log_prob(mixed[:9]))
     assert len(pickle.dumps(density)) == len(pickle.dumps(again))
 
 
-class Shifted(Mixer):
+class ShiftedMixer(Mixer):
     """Mixer that moves its mixed points, whose labels must not be computed from their parents."""
 
     def draw(self, n: int, rng: Any = None) -> MixParams:
@@ -117,11 +117,11 @@ class Shifted(Mixer):
         return blend(X, draw) + 0.5
 
 
-@pytest.mark.parametrize("mixer", [Mixup(), Shifted(), None])
+@pytest.mark.parametrize("mixer", [Mixup(), ShiftedMixer(), None])
 @pytest.mark.parametrize("clean_fraction", [0.0, 0.4])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_labels_of_a_batch_plan_equal_those_of_its_points(mixer: Any, clean_fraction: float, weighted: bool) -> None:
-    """In many dimensions, with clean rows, rows of no weight, and a density of other rows than the task's."""
+    """In many dimensions, with clean rows, rows of weight 0, and a density fitted to other rows."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(400, 70)), np.arange(400) % 2
     density = GaussianDensity().fit(X[120:], y[120:])
@@ -147,7 +147,7 @@ def test_cached_distances_belong_to_their_points() -> None:
         density.log_prob_of_pairs(np.zeros((160, 64)), i, j, lam, X), peak.repeat(160, 0), atol=1e-8
     )
     for points in (X[::-1].copy() * 2.0, X + 1.0):
-        blends = 0.5 * points[i] + 0.5 * points[j]
+        mixed = 0.5 * points[i] + 0.5 * points[j]
         np.testing.assert_allclose(
-            density.log_prob_of_pairs(blends, i, j, lam, points), density.log_prob(blends), rtol=1e-8, atol=1e-6
+            density.log_prob_of_pairs(mixed, i, j, lam, points), density.log_prob(mixed), rtol=1e-8, atol=1e-6
         )

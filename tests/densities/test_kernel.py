@@ -40,7 +40,7 @@ def test_equals_scipy(seed: int, d: int, bandwidth: object, weighted: bool) -> N
         np.testing.assert_allclose(fitted.log_prob(queries)[:, c], oracle, rtol=1e-9, atol=1e-9)
 
 
-def test_far_away_the_log_density_stays_finite_and_right() -> None:
+def test_far_log_densities_are_finite_and_exact() -> None:
     X, y = data(1, 60, 2)
     query = np.array([[400.0, -300.0]])
     value = KernelDensity().fit(X, y).log_prob(query)
@@ -52,7 +52,7 @@ def test_far_away_the_log_density_stays_finite_and_right() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_leave_one_out_equals_the_sum_without_the_own_kernel(weighted: bool) -> None:
+def test_leave_one_out_excludes_the_own_kernel(weighted: bool) -> None:
     X, y = data(2, 40, 2)
     weight = np.random.default_rng(0).uniform(0.5, 2, 40) if weighted else np.ones(40)
     fitted = KernelDensity(leave_one_out=True).fit(X, y, weight)
@@ -61,41 +61,41 @@ def test_leave_one_out_equals_the_sum_without_the_own_kernel(weighted: bool) -> 
         inside = np.flatnonzero(y == c)
         S = gaussian_kde(X[inside].T, weights=weight[inside]).covariance
         for i in range(40):
-            rest = inside[inside != i]
-            terms = [multivariate_normal(X[j], S).logpdf(X[i]) for j in rest]
-            expected = logsumexp(terms, b=weight[rest] / weight[rest].sum())
+            others = inside[inside != i]
+            terms = [multivariate_normal(X[j], S).logpdf(X[i]) for j in others]
+            expected = logsumexp(terms, b=weight[others] / weight[others].sum())
             np.testing.assert_allclose(values[i, c], expected, rtol=1e-9)
 
 
-def test_leave_one_out_changes_nothing_between_the_points_and_counts_a_duplicate_once() -> None:
+def test_leave_one_out_excludes_one_of_equal_points() -> None:
     X, y = data(3, 40, 2)
-    kept, left = KernelDensity().fit(X, y), KernelDensity(leave_one_out=True).fit(X, y)
+    plain, left_out = KernelDensity().fit(X, y), KernelDensity(leave_one_out=True).fit(X, y)
     between = X + 0.01
-    np.testing.assert_array_equal(left.log_prob(between), kept.log_prob(between))
-    X[2] = X[0]  # one of two equal points is left in
+    np.testing.assert_array_equal(left_out.log_prob(between), plain.log_prob(between))
+    X[2] = X[0]  # one of two equal points is not left out
     twice = KernelDensity(leave_one_out=True).fit(X, y)
     single = KernelDensity().fit(X, y)
-    share = np.exp(single.log_prob(X[:1])[0, 0])
+    density = np.exp(single.log_prob(X[:1])[0, 0])
     S = gaussian_kde(X[y == 0].T).covariance
     peak = multivariate_normal(np.zeros(2), S).pdf(np.zeros(2))
-    np.testing.assert_allclose(np.exp(twice.log_prob(X[:1])[0, 0]), (20 * share - peak) / 19, rtol=1e-9)
+    np.testing.assert_allclose(np.exp(twice.log_prob(X[:1])[0, 0]), (20 * density - peak) / 19, rtol=1e-9)
 
 
 def test_leave_one_out_of_a_single_point_is_minus_infinity() -> None:
     X = np.array([[0.0], [1.0], [3.0], [9.0]])
-    with pytest.warns(UserWarning, match=r"class 1 has 1 sample"):
+    with pytest.warns(UserWarning, match="sample"):
         fitted = KernelDensity(leave_one_out=True).fit(X, [0, 0, 0, 1])
     assert np.isneginf(fitted.log_prob(X)[3, 1])
     assert np.isfinite(fitted.log_prob(X)[:3]).all()
 
 
 def test_the_likelihood_bandwidth_fits_a_ring_and_a_cluster() -> None:
-    """Held-out points of a ring are far more likely than with the rule of Scott; for a cluster both are good."""
+    """On a ring the held-out log-likelihood is far above the rule of Scott; on a cluster both are good."""
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 600)
     ring = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.02 * rng.normal(size=(600, 2))
-    lump = rng.normal(size=(600, 2))
-    for X, gain in ((ring, 0.5), (lump, -0.03)):
+    cluster = rng.normal(size=(600, 2))
+    for X, gain in ((ring, 0.5), (cluster, -0.03)):
         train, test = X[:300], X[300:]
         values = {b: KernelDensity(b).fit(train, np.zeros(300)).log_prob(test).mean() for b in ("scott", "likelihood")}
         assert values["likelihood"] - values["scott"] > gain
@@ -116,7 +116,7 @@ def test_single_precision_is_close() -> None:
 
 @pytest.mark.parametrize("h", [0.3, 0.02, 0.002])
 def test_narrow_kernels_are_evaluated_in_double_precision(h: float) -> None:
-    """In float32 the exponents of narrow kernels are lost in rounding; the query's own rounding is what is left."""
+    """In float32 the exponents of narrow kernels lose all digits; only the rounding of the query remains."""
     X, y = data(4, 200, 4)
     fitted = KernelDensity(h).fit(X, y)
     queries = torch.from_numpy(X).float()
@@ -126,7 +126,7 @@ def test_narrow_kernels_are_evaluated_in_double_precision(h: float) -> None:
 
 @pytest.mark.parametrize(
     "bandwidth, match",
-    [("scot", "'scot' is not known.*'scott', 'silverman', 'likelihood'"), (0.0, "bandwidth=0.0"), (-1, "-1")],
+    [("scot", "'scot'"), (0.0, "bandwidth=0.0"), (-1, "-1")],
 )
 def test_bad_bandwidths_raise(bandwidth: object, match: str) -> None:
     X, y = data(0, 20, 2)
@@ -142,9 +142,9 @@ def test_memory_stays_bounded() -> None:
         "d.log_prob(X[:10]); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "d.log_prob(X); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     unit = 1 if sys.platform == "darwin" else 1024
-    assert int(done.stdout) * unit < 300e6
+    assert int(process.stdout) * unit < 300e6
 
 
 @pytest.mark.parametrize("covariance", ["shrunk", "shared"])
@@ -168,16 +168,16 @@ def test_other_covariances_follow_their_definition(covariance: str) -> None:
 def test_max_points_keeps_the_covariance_of_all_points(covariance: str) -> None:
     X, y = data(6, 80, 3)
     fitted = KernelDensity(0.5, covariance=covariance, max_points=15).fit(X, y)
-    whole = KernelDensity(0.5, covariance=covariance).fit(X, y)
-    for few, every in zip(fitted.models_, whole.models_, strict=True):
-        assert len(few.points) == 15
-        assert all((row == every.points[:, :3]).all(1).any() for row in few.points[:, :3])
-        assert few.log_norm == every.log_norm
+    all_points = KernelDensity(0.5, covariance=covariance).fit(X, y)
+    for subsampled, full in zip(fitted.models_, all_points.models_, strict=True):
+        assert len(subsampled.points) == 15
+        assert all((row == full.points[:, :3]).all(1).any() for row in subsampled.points[:, :3])
+        assert subsampled.log_norm == full.log_norm
     np.testing.assert_array_equal(
-        KernelDensity(0.5, covariance=covariance, max_points=40).fit(X, y).log_prob(X), whole.log_prob(X)
+        KernelDensity(0.5, covariance=covariance, max_points=40).fit(X, y).log_prob(X), all_points.log_prob(X)
     )
-    other = KernelDensity(0.5, covariance=covariance, max_points=15, random_state=1).fit(X, y)
-    assert not np.allclose(other.log_prob(X), fitted.log_prob(X))
+    other_seed = KernelDensity(0.5, covariance=covariance, max_points=15, random_state=1).fit(X, y)
+    assert not np.allclose(other_seed.log_prob(X), fitted.log_prob(X))
     with pytest.raises(ValueError, match="max_points=0"):
         KernelDensity(max_points=0).fit(X, y)
 
@@ -187,7 +187,7 @@ def test_max_points_keeps_the_covariance_of_all_points(covariance: str) -> None:
 def test_batched_bandwidths_equal_single_fits(
     covariance: str, max_points: int | None, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also in blocks of a few rows, and far away, where only the nearest kernel counts."""
+    """Also in blocks of a few rows, and at a far point, where only the nearest kernel counts."""
     X, y = data(3, 48, 3)
     X[5] += 80.0
     weight = np.random.default_rng(1).uniform(0.1, 2, 48) if weighted else np.ones(48)
@@ -199,11 +199,11 @@ def test_batched_bandwidths_equal_single_fits(
     densities = [KernelDensity(h, covariance=covariance, max_points=max_points) for h in (0.2, 1.0, 3.0)]
     monkeypatch.setattr(kernel, "CHUNK_KERNELS", 100)
     result = densities[0].held_out_log_prob(folds, densities)
-    apart = KernelDensity(
+    silverman = KernelDensity(
         "silverman", covariance=covariance, max_points=max_points
-    )  # of no family: a factor of its own
-    result = torch.cat([result, next(held_out_log_prob([apart], None, folds))[1]])
-    densities = [*densities, apart]
+    )  # no family: its bandwidth depends on the data
+    result = torch.cat([result, next(held_out_log_prob([silverman], None, folds))[1]])
+    densities = [*densities, silverman]
     for rows, inside in zip(folds.valid, train, strict=True):
         for density, values in zip(densities, result, strict=True):
             alone = density.fit(X[inside], y[inside], weight[inside]).log_prob(X[rows])
@@ -212,14 +212,14 @@ def test_batched_bandwidths_equal_single_fits(
 
 def test_cv_families_share_distances() -> None:
     assert KernelDensity(0.5).cv_family == KernelDensity(2.0).cv_family is not None
-    apart = [
+    others = [
         KernelDensity(0.5, max_points=9),
         KernelDensity(0.5, covariance="shared"),
         KernelDensity(0.5, random_state=1),
     ]
-    assert len({density.cv_family for density in (KernelDensity(0.5), *apart)}) == 4
-    alone = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), KernelDensity(0.5, random_state=None)]
-    assert [density.cv_family for density in alone] == [None] * 3
+    assert len({density.cv_family for density in (KernelDensity(0.5), *others)}) == 4
+    without_family = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), KernelDensity(0.5, random_state=None)]
+    assert [density.cv_family for density in without_family] == [None] * 3
     assert KernelDensity().min_stack_weight == pytest.approx(2.5 * GaussianDensity().min_stack_weight)
 
 
@@ -232,8 +232,8 @@ def test_chunks_and_gradients_give_the_same_result(monkeypatch: pytest.MonkeyPat
     x = torch.from_numpy(X).requires_grad_()
     density.log_prob(x)[:, 0].sum().backward()
     step = 1e-6 * np.eye(3)[0]
-    slope = (density.log_prob(X + step) - density.log_prob(X - step))[:, 0] / 2e-6
-    np.testing.assert_allclose(x.grad[:, 0], slope, rtol=1e-5, atol=1e-6)
+    expected = (density.log_prob(X + step) - density.log_prob(X - step))[:, 0] / 2e-6
+    np.testing.assert_allclose(x.grad[:, 0], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
@@ -246,8 +246,8 @@ def test_the_smallest_classes_equal_scipy(n: int) -> None:
     scott, sigma = n ** (-1 / 5), x.std(ddof=1)
     factors = scott * 2.0 ** (1 - np.arange(13) / 2)
     gaps = (x[:, None] - x)[~np.eye(n, dtype=bool)].reshape(n, n - 1)
-    likely = [logsumexp(-0.5 * (gaps / (h * sigma)) ** 2, axis=1).mean() - np.log(h) for h in factors]
-    best = factors[int(np.argmax(likely))]
+    log_likelihoods = [logsumexp(-0.5 * (gaps / (h * sigma)) ** 2, axis=1).mean() - np.log(h) for h in factors]
+    best = factors[int(np.argmax(log_likelihoods))]
     oracle = gaussian_kde(x, bw_method=best).logpdf(queries)
     np.testing.assert_allclose(
         KernelDensity("likelihood").fit(X, y).log_prob(queries[:, None])[:, 0], oracle, rtol=1e-9
@@ -257,7 +257,7 @@ def test_the_smallest_classes_equal_scipy(n: int) -> None:
 def test_a_single_point_has_the_bandwidth_of_scott() -> None:
     X, y = np.array([[0.0], [4.0], [5.0], [7.0]]), np.array([0, 1, 1, 1])
     with pytest.warns(DensityWarning, match="no spread"):
-        result, plain = (KernelDensity(how).fit(X, y).models_[0].h for how in ("likelihood", "scott"))
+        result, plain = (KernelDensity(bandwidth).fit(X, y).models_[0].h for bandwidth in ("likelihood", "scott"))
     assert result == plain
 
 

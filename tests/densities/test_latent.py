@@ -1,4 +1,4 @@
-"""The latent density: the wrapped density on the twin's features."""
+"""Test the latent density against its inner density on the features of the network."""
 
 import numpy as np
 import torch
@@ -11,11 +11,11 @@ from genlabel.training.networks import MLP
 def test_equals_the_density_on_the_encoded_points() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 3)), np.arange(50) % 2
-    twin = MLP(3, 2, hidden=(5, 4), seed=1, dtype=torch.float64)
+    network = MLP(3, 2, hidden=(5, 4), seed=1, dtype=torch.float64)
     density = GaussianDensity(shrinkage=0.1)
     for depth, width in ((0, 3), (1, 5), (2, 4)):
-        features = twin.encode(torch.from_numpy(X), depth).detach().numpy()
+        features = network.encode(torch.from_numpy(X), depth).detach().numpy()
         assert features.shape == (50, width)
-        latent = LatentDensity(twin, depth, density).fit(X, y)
+        latent = LatentDensity(network, depth, density).fit(X, y)
         oracle = GaussianDensity(shrinkage=0.1).fit(features, y).log_prob(features)
         np.testing.assert_allclose(latent.log_prob(X), oracle, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Covariances of few axes: the same as covariances of all features, by another way."""
+"""Test that low-rank covariances equal full covariances."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ def data(seed: int, n: int = 24, d: int = 40, k: int = 3) -> tuple[np.ndarray, n
 
 
 def covariances(X: np.ndarray, y: np.ndarray, weight: np.ndarray, pooling: float, s: float, reg: float) -> np.ndarray:
-    """The formula, feature by feature."""
-    each = np.stack([np.cov(X[y == c].T, bias=True, aweights=weight[y == c]) for c in np.unique(y)])
+    """Return the covariances by their formula."""
+    sigmas = np.stack([np.cov(X[y == c].T, bias=True, aweights=weight[y == c]) for c in np.unique(y)])
     if pooling == 1:
-        within = np.tensordot(np.bincount(y, weights=weight) / weight.sum(), each, 1)
-        each = np.stack([within] * len(each))
-    sphere = np.trace(each, axis1=1, axis2=2) / X.shape[1]
-    return (1 - s) * each + (s * sphere + reg)[:, None, None] * np.eye(X.shape[1])
+        within = np.tensordot(np.bincount(y, weights=weight) / weight.sum(), sigmas, 1)
+        sigmas = np.stack([within] * len(sigmas))
+    sphere = np.trace(sigmas, axis1=1, axis2=2) / X.shape[1]
+    return (1 - s) * sigmas + (s * sphere + reg)[:, None, None] * np.eye(X.shape[1])
 
 
 @given(
@@ -44,7 +44,7 @@ def test_low_rank_gaussians_equal_full_gaussians(seed: int, pooling: float, shri
     assert isinstance(fitted.gaussians_, LowRankGaussians)
     expected = covariances(X, y, weight, pooling, shrinkage, 1e-3)
     means = np.stack([np.average(X[y == c], axis=0, weights=weight[y == c]) for c in range(3)])
-    for points in (queries, X):  # rows of the span, and others
+    for points in (queries, X):  # new points, and rows of the span
         oracle = np.stack([multivariate_normal(means[c], expected[c]).logpdf(points) for c in range(3)], 1)
         np.testing.assert_allclose(fitted.log_prob(points), oracle, rtol=1e-7)
         dense = fitted.gaussians().log_prob(torch.from_numpy(points))
@@ -55,7 +55,7 @@ def test_low_rank_gaussians_equal_full_gaussians(seed: int, pooling: float, shri
 
 @pytest.mark.parametrize("d", [17, 40])
 def test_held_out_log_prob_equals_separate_fits(d: int) -> None:
-    """With 40 features all fits are thin; with 17, that of all 24 rows is not, and those of the folds are."""
+    """With 40 features all fits have low rank; with 17 only the fits of the folds have."""
     X, y, _ = data(3, d=d)
     candidates: list[Any] = [DiscriminantDensity(p, s) for p in (0.0, 0.3, 1.0) for s in (0.0, 0.1, 1.0)]
     model = StackedDensity(candidates, cv=3).fit(X, y)
@@ -72,7 +72,7 @@ def test_held_out_log_prob_equals_separate_fits(d: int) -> None:
 def test_degenerate_classes_warn() -> None:
     X, y, queries = data(5)
     X, y = np.vstack([X, X[:1] + 3.0]), np.append(y, 3)
-    with pytest.warns(DensityWarning, match="class 3 has no spread"):
+    with pytest.warns(DensityWarning, match="no spread"):
         fitted = DiscriminantDensity().fit(X, y)
     pooled = DiscriminantDensity(1.0).fit(X, y)
     np.testing.assert_allclose(fitted.covariances_[3], pooled.covariances_[3], atol=1e-8)
@@ -82,14 +82,14 @@ def test_degenerate_classes_warn() -> None:
 
 
 def test_wide_tables_need_no_full_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work of a fit is counted: no decomposition is larger than the number of rows."""
+    """No matrix decomposition is larger than the number of rows."""
     sizes: list[int] = []
     for name in ("eigh", "cholesky_ex", "cholesky", "solve_triangular", "inv", "qr"):
         plain = getattr(torch.linalg, name)
 
-        def counted(first: torch.Tensor, *rest: Any, plain: Any = plain, **named: Any) -> Any:
+        def counted(first: torch.Tensor, *args: Any, plain: Any = plain, **kwargs: Any) -> Any:
             sizes.append(max(first.shape[-2:]))
-            return plain(first, *rest, **named)
+            return plain(first, *args, **kwargs)
 
         monkeypatch.setattr(torch.linalg, name, counted)
     X, y, _ = data(7, n=36, d=400)

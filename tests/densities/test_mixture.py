@@ -1,4 +1,4 @@
-"""The Gaussian mixtures against scikit-learn, and EM against its own promise."""
+"""Test Gaussian mixtures against scikit-learn, and the monotonicity of EM."""
 
 import numpy as np
 import pytest
@@ -18,12 +18,12 @@ kinds = pytest.mark.parametrize("covariance", KINDS)
 def data(seed: int, n: int = 120, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
-    lumps = rng.normal(size=(4, d)) * 3
-    return lumps[rng.integers(0, 4, n)] + rng.normal(size=(n, d)) + y[:, None], y
+    centers = rng.normal(size=(4, d)) * 3
+    return centers[rng.integers(0, 4, n)] + rng.normal(size=(n, d)) + y[:, None], y
 
 
 def oracle(density: MixtureDensity, c: int) -> GaussianMixture:
-    """scikit-learn's mixture with the parameters of one class."""
+    """Return a mixture of scikit-learn with the parameters of one class."""
     used = density.weights_[c] > 0
     result = GaussianMixture(int(used.sum()), covariance_type=KINDS[density.covariance])
     result.weights_, result.means_ = density.weights_[c][used], density.means_[c][used]
@@ -49,7 +49,7 @@ def test_equals_scikit_learn_given_the_parameters(covariance: str, seed: int, co
 @kinds
 @given(seed=st.integers(0, 10**6))
 def test_an_em_step_equals_scikit_learn(covariance: str, seed: int) -> None:
-    """One step from the same parameters; reg is so small that it plays no part."""
+    """One step from the same parameters; reg is negligible."""
     X, y = data(seed)
     before, after = (MixtureDensity(3, covariance, reg=1e-12, max_iter=m).fit(X, y) for m in (1, 2))
     for c in (0, 1):
@@ -58,10 +58,10 @@ def test_an_em_step_equals_scikit_learn(covariance: str, seed: int) -> None:
         _, log_responsibility = mixture._e_step(inside)
         mixture.reg_covar = 1e-12
         mixture._m_step(inside, log_responsibility)
-        still = np.allclose(before.means_[c], after.means_[c])  # the class was done already
-        assert still or np.allclose(mixture.means_, after.means_[c], atol=1e-6)
-        assert still or np.allclose(mixture.weights_, after.weights_[c], atol=1e-6)
-        assert still or np.allclose(mixture.covariances_, after.covariances_[c], atol=1e-6)
+        converged = np.allclose(before.means_[c], after.means_[c])  # the class had converged before
+        assert converged or np.allclose(mixture.means_, after.means_[c], atol=1e-6)
+        assert converged or np.allclose(mixture.weights_, after.weights_[c], atol=1e-6)
+        assert converged or np.allclose(mixture.covariances_, after.covariances_[c], atol=1e-6)
 
 
 @kinds
@@ -72,7 +72,7 @@ def test_em_never_lowers_the_likelihood(covariance: str, seed: int, reg: float) 
     regs, trace = torch.full((3,), reg, dtype=torch.float64), []
     fit_mixtures(groups, [1, 2, 5], covariance == "tied", regs, 40, np.random.default_rng(seed).random(5), trace)
     assert all((likelihoods.diff(dim=0) >= -1e-9).all() for likelihoods in trace)
-    if reg == 1e-6:  # the penalty is nil: what is traced is the mean log-density
+    if reg == 1e-6:  # the penalty is negligible: the trace is the mean log-density
         last = fit_mixtures(groups, [5], covariance == "tied", regs, 1, np.random.default_rng(seed).random(5), trace)
         values = last.select(slice(None), 0, 0).terms().log_prob(torch.from_numpy(X))
         inside = [values[torch.from_numpy(y) == c, c].mean() for c in (0, 1)]
@@ -81,10 +81,10 @@ def test_em_never_lowers_the_likelihood(covariance: str, seed: int, reg: float) 
 
 def test_clusters_and_likelihood_equal_scikit_learn() -> None:
     rng = np.random.default_rng(0)
-    lumps = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
-    X = lumps[np.arange(150) % 3] + 0.5 * rng.normal(size=(150, 2))
+    centers = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+    X = centers[np.arange(150) % 3] + 0.5 * rng.normal(size=(150, 2))
     fitted = MixtureDensity(3).fit(X, np.zeros(150))
-    gaps = np.abs(fitted.means_[0][:, None] - lumps[None]).max(-1).min(0)
+    gaps = np.abs(fitted.means_[0][:, None] - centers[None]).max(-1).min(0)
     assert gaps.max() < 0.3
     best = GaussianMixture(3, covariance_type="tied", reg_covar=0.05, random_state=0).fit(X).score(X)
     assert fitted.log_prob(X).mean() > best - 0.01
@@ -96,8 +96,8 @@ def test_a_small_class_has_few_components() -> None:
     fitted = MixtureDensity(6).fit(X, y)
     assert (fitted.weights_ > 0).sum(1).tolist() == [6, 2]
     np.testing.assert_allclose(fitted.weights_.sum(1), 1.0)
-    lone = MixtureDensity(6).fit(X, np.arange(120) < 1)
-    assert np.isfinite(lone.log_prob(X)).all()
+    single_row = MixtureDensity(6).fit(X, np.arange(120) < 1)
+    assert np.isfinite(single_row.log_prob(X)).all()
 
 
 @kinds
@@ -118,7 +118,7 @@ def test_groups_are_independent(covariance: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad, match",
+    "params, match",
     [
         ({"n_components": 0}, "n_components=0"),
         ({"covariance": "full"}, "'full'"),
@@ -126,6 +126,6 @@ def test_groups_are_independent(covariance: str) -> None:
         ({"max_iter": 0}, "max_iter"),
     ],
 )
-def test_bad_parameters_raise(bad: dict[str, object], match: str) -> None:
+def test_bad_parameters_raise(params: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        MixtureDensity(**bad).fit(*data(0))  # type: ignore[arg-type]
+        MixtureDensity(**params).fit(*data(0))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Densities of one network: flow and VAE against closed forms, grids and gradients by differences."""
+"""Test flows and VAEs against closed forms, grids and finite differences."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
 flows = pytest.mark.parametrize("density", [FLOW, MAF], ids=repr)
 
 
-def lumps(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def two_gaussians(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two classes of known Gaussians, far from standardized."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
@@ -59,7 +59,7 @@ def test_a_flow_integrates_to_one(density: NeuralDensity, moons: dict[str, Neura
 
 
 def test_the_bound_of_a_vae_integrates_to_less_than_one(moons: dict[str, NeuralDensity]) -> None:
-    """In the mean over the draws, by Jensen's inequality; the mean is over 20 seeds of the query."""
+    """In the mean over draws, by Jensen's inequality; the mean is over 20 query seeds."""
     points, area = grid(steps=61)
     vae = clone(VAE)
     vars(vae).update(vars(moons[repr(VAE)]))
@@ -84,17 +84,17 @@ def test_with_many_samples_the_bound_is_the_integral_over_the_latent_space(moons
     X, _ = make_moon(20, random_state=1)
     exact = np.stack([latent_integral(vae, X, c) for c in range(2)], 1)
     vae.n_samples = 4000
-    near = exact > -8  # elsewhere, both are sums of next to nothing
+    near = exact > -8  # elsewhere both are sums of negligible terms
     np.testing.assert_allclose(vae.log_prob(X)[near], exact[near], atol=0.3)
 
 
 def latent_integral(vae: Any, X: np.ndarray, c: int) -> np.ndarray:
-    """log of the sum over a grid of z of N(z; 0, I) N(x; mu_c(z), sigma_c), of the points as they are."""
+    """Return log of the sum over a grid of z of N(z; 0, I) N(x; mu_c(z), sigma_c), in the units of the points."""
     z, area = (torch.as_tensor(part) for part in grid(-5.0, 5.0, 401))
     network, _ = vae._network(torch.device("cpu"))
     context = torch.eye(2, dtype=torch.float64)[vae.class_inputs_[c]].expand(len(z), -1)
-    seen = network.decode(z, context)
-    mean, sigma = seen.mean * vae.scaler_.scale + vae.scaler_.mean, seen.log_std.exp()[0]
+    decoded = network.decode(z, context)
+    mean, sigma = decoded.mean * vae.scaler_.scale + vae.scaler_.mean, decoded.log_std.exp()[0]
     prior = torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(1)
     normal = torch.distributions.Normal(mean, sigma * vae.scaler_.scale)
     return np.array([
@@ -107,16 +107,16 @@ def test_curved_classes_are_separated_where_gaussians_fail(name: str, moons: dic
     """On fresh rows of Moon; full sizes, several seeds and Two-circle are in benchmarks/densities.py."""
     X, y = make_moon(600, random_state=0)
     fresh, classes = make_moon(2000, random_state=1)
-    others = {"kernel": KernelDensity("likelihood"), "mixture": MixtureDensity(32, "diagonal", reg=1e-3)}
+    non_neural = {"kernel": KernelDensity("likelihood"), "mixture": MixtureDensity(32, "diagonal", reg=1e-3)}
     trained = {"flow": repr(FLOW), "vae": repr(VAE)}
-    fitted = others[name].fit(X, y) if name in others else moons[trained[name]]
+    fitted = non_neural[name].fit(X, y) if name in non_neural else moons[trained[name]]
     assert (fitted.log_prob(fresh).argmax(1) == classes).mean() > 0.97
     assert (GaussianDensity().fit(X, y).log_prob(fresh).argmax(1) == classes).mean() < 0.9
 
 
 @every
-def test_gaussians_are_recovered_in_the_units_of_the_features(density: NeuralDensity) -> None:
-    X, y = lumps(1000)
+def test_gaussians_are_learned_in_the_units_of_the_features(density: NeuralDensity) -> None:
+    X, y = two_gaussians(1000)
     result = clone(density).fit(X, y).log_prob(X)[np.arange(1000), y]
     normal = torch.distributions.Normal
     first = normal(torch.tensor([100.0, 0.0]), torch.tensor([5.0, 0.1])).log_prob(torch.as_tensor(X)).sum(1)
@@ -139,7 +139,7 @@ def test_gradients_equal_finite_differences(density: NeuralDensity, moons: dict[
 
 
 @every
-def test_samples_have_the_moments_and_the_class_of_the_sample(
+def test_samples_have_the_moments_and_the_class_of_the_data(
     density: NeuralDensity, moons: dict[str, NeuralDensity]
 ) -> None:
     X, y = make_moon(600, random_state=0)
@@ -156,10 +156,10 @@ def test_samples_have_the_moments_and_the_class_of_the_sample(
 
 
 @every
-def test_the_global_generators_are_untouched(
+def test_global_generators_do_not_change(
     density: NeuralDensity,
 ) -> None:
-    X, y = lumps(100)
+    X, y = two_gaussians(100)
     quick = clone(density).set_params(epochs=2)
     before = torch.random.get_rng_state()
     first = clone(quick).fit(X, y).log_prob(X)
@@ -171,17 +171,17 @@ def test_the_global_generators_are_untouched(
 
 @every
 def test_small_classes_get_a_gaussian_with_a_warning(density: NeuralDensity) -> None:
-    X, y = lumps(100)
+    X, y = two_gaussians(100)
     X, y = np.vstack([X, [[50.0, 5.0], [51.0, 5.1], [50.5, 4.9]]]), np.append(y, [2, 2, 2])
     names = np.array(["a", "b", "few"])[y]
     quick = clone(density).set_params(epochs=2)
-    with pytest.warns(DensityWarning, match=f"class 'few' has fewer than 20 distinct points.*{type(density).__name__}"):
+    with pytest.warns(DensityWarning, match="'few'"):
         fitted = clone(quick).fit(X, names)
     assert fitted.class_inputs_[2] == -1
     assert sorted(fitted.class_inputs_[:2]) == [0, 1]
     assert (fitted.log_prob(X[-3:]).argmax(1) == 2).all()
     np.testing.assert_allclose(fitted.sample(4000, 2, rng=0).mean(0), X[-3:].mean(0), rtol=0.05)
-    with pytest.warns(DensityWarning, match="class 'few'"):
+    with pytest.warns(DensityWarning, match="'few'"):
         alone = clone(quick).fit(X[-3:], names[-3:])
     assert alone.weights_ == {}
     assert np.isfinite(alone.log_prob(X)).all()
@@ -193,41 +193,41 @@ def test_weights_change_the_fit(density: NeuralDensity) -> None:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-3, 0.5, (200, 1)), rng.normal(3, 0.5, (200, 1))])
     fitted = clone(density).fit(X, np.zeros(400), np.repeat([1.0, 0.02], 200))
-    at = fitted.log_prob([[-3.0], [3.0]])[:, 0]
-    assert at[0] - at[1] > 1.5
+    log_prob = fitted.log_prob([[-3.0], [3.0]])[:, 0]
+    assert log_prob[0] - log_prob[1] > 1.5
 
 
 @every
 def test_epochs_are_reported_and_the_best_one_is_restored(density: NeuralDensity) -> None:
-    X, y = lumps(100)
-    epochs_seen: list[int] = []
-    with use_callback(LambdaCallback(on_epoch_end=lambda epoch, logs: epochs_seen.append(epoch))):
+    X, y = two_gaussians(100)
+    epochs: list[int] = []
+    with use_callback(LambdaCallback(on_epoch_end=lambda epoch, logs: epochs.append(epoch))):
         fitted = clone(density).set_params(epochs=12, patience=3).fit(X, y)
-    assert epochs_seen == list(range(len(fitted.losses_)))
-    assert len(epochs_seen) <= 12
+    assert epochs == list(range(len(fitted.losses_)))
+    assert len(epochs) <= 12
     assert np.argmin(fitted.losses_) >= len(fitted.losses_) - 4
 
 
 @pytest.mark.parametrize(
     ("density", "match"),
     [
-        (FlowDensity("naf"), "kind='naf' is not known; choose one of 'spline', 'maf'"),
-        (FlowDensity(bins=1), "bins=1 must be a whole number of at least 2"),
-        (FlowDensity(hidden=64), "hidden=64 must be a sequence of layer sizes"),
+        (FlowDensity("naf"), "kind='naf'"),
+        (FlowDensity(bins=1), "bins=1"),
+        (FlowDensity(hidden=64), "hidden=64"),
         (FlowDensity(validation_fraction=0.9), "validation_fraction=0.9"),
-        (FlowDensity(jitter=-1.0), "jitter=-1.0 must be"),
-        (FlowDensity(learning_rate=1e30, epochs=3), "try a learning_rate below 1e"),
-        (FlowDensity(device="tpu"), "device='tpu' is not known"),
+        (FlowDensity(jitter=-1.0), "jitter=-1.0"),
+        (FlowDensity(learning_rate=1e30, epochs=3), "learning_rate"),
+        (FlowDensity(device="tpu"), "device='tpu'"),
         (VAEDensity(latent_dim=0), "latent_dim=0"),
-        (VAEDensity(noise="full"), "noise='full' is not known"),
-        (VAEDensity(noise=0.0), "noise=0.0 must be a finite number above 0"),
-        (VAEDensity(n_samples=0), "n_samples=0 must be"),
+        (VAEDensity(noise="full"), "noise='full'"),
+        (VAEDensity(noise=0.0), "noise=0.0"),
+        (VAEDensity(n_samples=0), "n_samples=0"),
     ],
     ids=lambda value: "" if isinstance(value, str) else repr(value),
 )
 def test_bad_parameters_raise(density: NeuralDensity, match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        density.fit(*lumps(100))
+        density.fit(*two_gaussians(100))
 
 
 @pytest.mark.parametrize("name", ["mixture", "flow", "vae", "gan"])

@@ -1,4 +1,4 @@
-"""Gaussians that learn in the steps of a run: against numpy's moments, scipy's densities and a plain loop."""
+"""Test online Gaussians against moments of numpy, densities of scipy and a plain loop."""
 
 import copy
 import pickle
@@ -22,21 +22,21 @@ COVARIANCES = ["spherical", "diagonal"]
 each_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
 
 
-def batch(n: int = 60, k: int = 3, d: int = 4, seed: int = 0, apart: float = 2.0) -> tuple[Tensor, Tensor]:
+def batch(n: int = 60, k: int = 3, d: int = 4, seed: int = 0, gap: float = 2.0) -> tuple[Tensor, Tensor]:
     """Features (n, d) and one-hot labels (n, k), float64."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n) % k)
-    return torch.from_numpy(rng.normal(size=(n, d)) + apart * np.eye(k, d)[y]), torch.eye(k).double()[y]
+    return torch.from_numpy(rng.normal(size=(n, d)) + gap * np.eye(k, d)[y]), torch.eye(k).double()[y]
 
 
-def spread_of(f: np.ndarray, w: np.ndarray, mean: np.ndarray, covariance: str) -> Any:
-    """Weighted mean square of the rows about a mean."""
+def weighted_variance(f: np.ndarray, w: np.ndarray, mean: np.ndarray, covariance: str) -> Any:
+    """Return the weighted mean square deviation of the rows from a mean."""
     square = (w[:, None] * (f - mean) ** 2).sum(0) / w.sum()
     return square if covariance == "diagonal" else square.mean()
 
 
 class PlainLoop:
-    """arXiv Alg. 3 class by class; the rate takes the bias of the start out, (1 - beta) / (1 - beta^t)."""
+    """arXiv Alg. 3 class by class; the rate (1 - beta) / (1 - beta^t) corrects the bias of the first steps."""
 
     def __init__(self, k: int, d: int, beta: float, covariance: str) -> None:
         self.beta, self.covariance, self.t = beta, covariance, np.zeros(k, int)
@@ -48,11 +48,11 @@ class PlainLoop:
                 self.t[c] += 1
                 rate = (1 - self.beta) / (1 - self.beta ** self.t[c])
                 self.mean[c] += rate * (np.average(f, axis=0, weights=w) - self.mean[c])
-                self.variance[c] += rate * (spread_of(f, w, self.mean[c], self.covariance) - self.variance[c])
+                self.variance[c] += rate * (weighted_variance(f, w, self.mean[c], self.covariance) - self.variance[c])
 
 
 def gaussians(density: OnlineGaussianDensity, x: Tensor) -> np.ndarray:
-    """Log-densities (m, k) by scipy."""
+    """Return log-densities (m, k) by scipy."""
     d = x.shape[1]
     columns = [
         multivariate_normal(mean.numpy(), np.diag(np.broadcast_to(variance.numpy(), d))).logpdf(x.double().numpy())
@@ -61,9 +61,9 @@ def gaussians(density: OnlineGaussianDensity, x: Tensor) -> np.ndarray:
     return np.stack(columns, 1)
 
 
-def same(one: OnlineGaussianDensity, other: OnlineGaussianDensity) -> bool:
-    ours, theirs = one.state_dict(), other.state_dict()
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+def same(first: OnlineGaussianDensity, second: OnlineGaussianDensity) -> bool:
+    state, other_state = first.state_dict(), second.state_dict()
+    return state.keys() == other_state.keys() and all(torch.equal(state[name], other_state[name]) for name in state)
 
 
 @each_covariance
@@ -105,11 +105,11 @@ def test_many_batches_equal_a_loop_of_algorithm_3(covariance: str, beta: float, 
 
 
 @each_covariance
-def test_without_memory_the_last_batch_of_a_class_counts(covariance: str) -> None:
+def test_beta_zero_uses_the_last_batch(covariance: str) -> None:
     forgets, last = (OnlineGaussianDensity(3, beta=0.0, covariance=covariance).double() for _ in range(2))
     f, w = batch(seed=1)
-    for old in (batch(seed=0), (f, w)):
-        forgets.update(*old)
+    for pair in (batch(seed=0), (f, w)):
+        forgets.update(*pair)
     last.update(f, w)
     torch.testing.assert_close(forgets.mean, last.mean, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(forgets.variance, last.variance, rtol=1e-12, atol=1e-12)
@@ -156,15 +156,15 @@ def test_a_class_of_one_point_has_a_finite_density() -> None:
 def test_near_rows_count_for_their_parent(covariance: str, as_tensors: bool) -> None:
     f, w = batch()
     draw = Mixup(0.5).draw(60, 0)
-    itself, other = draw.lam >= 0.8, draw.lam <= 0.2
-    assert min(itself.sum(), other.sum(), (~itself & ~other).sum()) > 5
-    one, two = (OnlineGaussianDensity(3, covariance=covariance, margin=0.2).double() for _ in range(2))
-    one.observe(f, w, draw_to_device(draw, f) if as_tensors else draw)
-    rows = np.concatenate([np.flatnonzero(itself), np.flatnonzero(other)])
-    owner = np.concatenate([np.flatnonzero(itself), draw.partner[other]])
-    two.update(f[rows], w[owner])
-    torch.testing.assert_close(one.mean, two.mean, rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(one.variance, two.variance, rtol=1e-12, atol=1e-14)
+    near_self, near_partner = draw.lam >= 0.8, draw.lam <= 0.2
+    assert min(near_self.sum(), near_partner.sum(), (~near_self & ~near_partner).sum()) > 5
+    observed, expected = (OnlineGaussianDensity(3, covariance=covariance, margin=0.2).double() for _ in range(2))
+    observed.observe(f, w, draw_to_device(draw, f) if as_tensors else draw)
+    rows = np.concatenate([np.flatnonzero(near_self), np.flatnonzero(near_partner)])
+    parents = np.concatenate([np.flatnonzero(near_self), draw.partner[near_partner]])
+    expected.update(f[rows], w[parents])
+    torch.testing.assert_close(observed.mean, expected.mean, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(observed.variance, expected.variance, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("seen_before", [False, True])
@@ -180,40 +180,40 @@ def test_a_batch_without_near_rows_changes_nothing(seen_before: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "statistics, learns, share", [("near", "mixed", 0.0), ("clean", "clean", 1.0), ("part", "clean", 0.4)]
+    "statistics, source, fraction", [("near", "mixed", 0.0), ("clean", "clean", 1.0), ("part", "clean", 0.4)]
 )
-def test_update_source_and_observed_fraction(statistics: str, learns: str, share: float) -> None:
-    """From clean features all rows count, whatever the draw says."""
+def test_update_source_and_observed_fraction(statistics: str, source: str, fraction: float) -> None:
+    """All rows of clean features count, for any draw."""
     f, w = batch()
-    one, two = (OnlineGaussianDensity(3, statistics=statistics, share=0.4) for _ in range(2))
-    assert (one.update_source, one.observed_fraction) == (learns, share)
-    one.observe(f, w, MixParams(np.arange(60)[::-1].copy(), np.full(60, 0.5)))
-    two.update(f, w)
-    assert same(one, two) == (statistics != "near")
+    observed, updated = (OnlineGaussianDensity(3, statistics=statistics, share=0.4) for _ in range(2))
+    assert (observed.update_source, observed.observed_fraction) == (source, fraction)
+    observed.observe(f, w, MixParams(np.arange(60)[::-1].copy(), np.full(60, 0.5)))
+    updated.update(f, w)
+    assert same(observed, updated) == (statistics != "near")
 
 
 @each_covariance
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_rows_that_are_not_finite_leave_no_trace(covariance: str, value: float) -> None:
-    """A step that overflows in float16 is skipped by the scaling of the loss; the density must live on."""
+def test_rows_that_are_not_finite_are_ignored(covariance: str, value: float) -> None:
+    """Loss scaling skips a step that overflows in float16; the density must stay finite."""
     features, weights = batch()
     broken = features.clone()
     broken[::7, 1] = value
     rows = torch.ones(len(features), dtype=torch.bool)
     rows[::7] = False
-    whole, part = (OnlineGaussianDensity(3, covariance=covariance) for _ in range(2))
-    for density, (f, w) in ((whole, (broken, weights)), (part, (features[rows], weights[rows]))):
+    with_broken_rows, without = (OnlineGaussianDensity(3, covariance=covariance) for _ in range(2))
+    for density, (f, w) in ((with_broken_rows, (broken, weights)), (without, (features[rows], weights[rows]))):
         density.update(features, weights)
         density.update(f, w)
-    torch.testing.assert_close(whole.state_dict(), part.state_dict())
-    kept = {name: tensor.clone() for name, tensor in whole.state_dict().items() if name != "steps"}
-    whole.update(torch.full_like(features, value), weights)
-    assert all(torch.equal(whole.state_dict()[name], tensor) for name, tensor in kept.items())
+    torch.testing.assert_close(with_broken_rows.state_dict(), without.state_dict())
+    saved = {name: tensor.clone() for name, tensor in with_broken_rows.state_dict().items() if name != "steps"}
+    with_broken_rows.update(torch.full_like(features, value), weights)
+    assert all(torch.equal(with_broken_rows.state_dict()[name], tensor) for name, tensor in saved.items())
 
 
 @each_covariance
-def test_a_large_offset_does_not_cost_the_variance(covariance: str) -> None:
-    """Mean 1e3, spread 1, in float32: variances to 2e-5, log-densities to 2e-3; squares alone would lose all of it."""
+def test_a_large_offset_does_not_affect_the_variance(covariance: str) -> None:
+    """Mean 1e3 and deviation 1 in float32: mean squares minus squared means would lose all digits."""
     f, w = batch(n=300, d=16)
     f = f.float().double() + 1e3
     low, high = (
@@ -274,14 +274,14 @@ def test_autocast_does_not_change_the_results(covariance: str) -> None:
     assert all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
 
 
-def test_features_in_bf16_are_counted_in_full_precision() -> None:
+def test_bf16_features_are_accumulated_in_float32() -> None:
     f, w = batch()
-    one, two = OnlineGaussianDensity(3), OnlineGaussianDensity(3)
-    one.update(f.bfloat16(), w.float())
-    two.update(f.bfloat16().float(), w.float())
-    assert one.mean.dtype == torch.float32
-    assert same(one, two)
-    assert torch.equal(one.log_prob(f.bfloat16()), two.log_prob(f.bfloat16().float()))
+    bf16, float32 = OnlineGaussianDensity(3), OnlineGaussianDensity(3)
+    bf16.update(f.bfloat16(), w.float())
+    float32.update(f.bfloat16().float(), w.float())
+    assert bf16.mean.dtype == torch.float32
+    assert same(bf16, float32)
+    assert torch.equal(bf16.log_prob(f.bfloat16()), float32.log_prob(f.bfloat16().float()))
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 7.0])
@@ -300,11 +300,11 @@ def entropy(labels: Tensor) -> float:
 
 
 def test_a_matched_temperature_matches_the_entropy_of_mixup() -> None:
-    """512 dimensions in which the classes are far apart: without it labels are one-hot."""
+    """In 512 dimensions with distant classes, labels without a temperature are one-hot."""
     density, plain = OnlineGaussianDensity(3, temperature="mixup", statistics="clean"), OnlineGaussianDensity(3)
     gaps = []
     for t in range(300):
-        f, w = (part.float() for part in batch(d=512, seed=t, apart=8.0))
+        f, w = (part.float() for part in batch(d=512, seed=t, gap=8.0))
         draw = draw_to_device(Mixup().draw(60, t), f)
         lam = draw.lam[:, None]
         f_mix, y_mix = (lam * part + (1 - lam) * part[draw.partner] for part in (f, w))
@@ -317,10 +317,10 @@ def test_a_matched_temperature_matches_the_entropy_of_mixup() -> None:
     assert float(density.log_temperature) > 1.0
 
 
-def taught(w_gen: Tensor, steps: int = 300) -> OnlineGaussianDensity:
-    """A density after many steps of labels in which class shares are those of `w_gen` (n, k)."""
+def density_after_labels(w_gen: Tensor, steps: int = 300) -> OnlineGaussianDensity:
+    """Return a density after many steps of labels with the class frequencies of `w_gen` (n, k)."""
     density = OnlineGaussianDensity(3, statistics="clean")
-    f, w = (part.float() for part in batch(apart=20.0))
+    f, w = (part.float() for part in batch(gap=20.0))
     density.update(f, w)
     centres = 20.0 * torch.eye(3, 4)
     for _ in range(steps):
@@ -330,13 +330,13 @@ def taught(w_gen: Tensor, steps: int = 300) -> OnlineGaussianDensity:
 
 def test_collapsed_labels_warn() -> None:
     w = batch()[1]
-    healthy = taught(w)
+    healthy = density_after_labels(w)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         healthy.check()
         OnlineGaussianDensity(3).check()
-    collapsed = taught(torch.eye(3)[torch.full((60,), 2)])
-    with pytest.warns(CollapseWarning, match=r"class 2 has 9\d %.*lower gamma"):
+    collapsed = density_after_labels(torch.eye(3)[torch.full((60,), 2)])
+    with pytest.warns(CollapseWarning, match="gamma"):
         collapsed.check()
     assert bool(collapsed.mean_label.sum(1).sub(1).abs().max() < 1e-5)
 
@@ -344,7 +344,7 @@ def test_collapsed_labels_warn() -> None:
 @pytest.mark.parametrize("statistics", ["near", pytest.param("clean", marks=pytest.mark.long)])
 @each_covariance
 def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
-    """Nothing in it is looked at by Python: the labels and the state are those of the plain step."""
+    """The labels and the state equal those of the eager step."""
     labelers = [
         OnlineGenLabel(
             OnlineGaussianDensity(3, covariance=covariance, statistics=statistics, temperature="mixup"),
@@ -365,33 +365,33 @@ def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
         f, w = (part.float() for part in batch(seed=t))
         draw = draw_to_device(Mixup(0.3).draw(60, t), f)
         torch.testing.assert_close(compiled(labelers[0], f, w, draw), step(labelers[1], f, w, draw))
-    for name, ours in labelers[0].density.state_dict().items():
-        torch.testing.assert_close(ours, labelers[1].density.state_dict()[name])
+    for name, value in labelers[0].density.state_dict().items():
+        torch.testing.assert_close(value, labelers[1].density.state_dict()[name])
 
 
 def learn_a_part(rank: int, steps: list[tuple[Tensor, Tensor, int]]) -> dict[str, Any]:
-    left: dict[str, Any] = {}
+    states: dict[str, Any] = {}
     for covariance in COVARIANCES:
         density = OnlineGaussianDensity(3, covariance=covariance).double()
-        for f, w, at in steps:
-            part = slice(0, at) if rank == 0 else slice(at, None)
+        for f, w, split in steps:
+            part = slice(0, split) if rank == 0 else slice(split, None)
             density.update(f[part], w[part])
-        left[covariance] = density.state_dict()
+        states[covariance] = density.state_dict()
     matched = OnlineGaussianDensity(3, temperature="mixup").double()
     for f, w, _ in steps:
         part = slice(0, 30) if rank == 0 else slice(30, None)
         matched.update(f[part], w[part])
         matched.posterior(3 * f[part], 0.6 * w[part] + 0.4 * w[part].roll(1, 0))
-    return left | {"matched": matched.state_dict()}
+    return states | {"matched": matched.state_dict()}
 
 
 def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
-    """Halves, uneven parts, and a class that only one of them has; also the temperature and the labels watched."""
+    """Halves, uneven parts, and a class in one process only; also the temperature and the mean label."""
     steps = []
-    for seed, at in enumerate((30, 7, 59, 20)):
+    for seed, split in enumerate((30, 7, 59, 20)):
         f, w = batch(seed=seed)
         order = w[:, 2].argsort() if seed == 3 else torch.arange(60)
-        steps.append((f[order], w[order], at))
+        steps.append((f[order], w[order], split))
     assert float(steps[3][1][:20, 2].sum()) == 0.0
     first, second = in_two_processes(learn_a_part, steps=steps)
     for covariance in COVARIANCES:
@@ -413,23 +413,23 @@ def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Ca
 
 
 @pytest.mark.parametrize(
-    "given, match",
+    "params, match",
     [
-        ({"num_classes": 1}, "num_classes=1 must be a whole number of at least 2"),
+        ({"num_classes": 1}, "num_classes=1"),
         ({"num_features": 0}, "num_features"),
-        ({"beta": 1.0}, r"beta=1.0 must be a number in \[0, 1\]; 0 forgets"),
-        ({"covariance": "full"}, "covariance='full' is not known; choose one of 'spherical', 'diagonal'"),
-        ({"statistics": "all"}, "statistics='all' is not known"),
-        ({"margin": 0.6}, "margin=0.6 must be a number in"),
-        ({"share": -0.1}, "share=-0.1 must be a number in"),
-        ({"temperature": 0.0}, "temperature=0.0 must be a finite number above 0"),
-        ({"temperature": "mixpu"}, "temperature='mixpu' is not known; choose one of 'mixup', or a number above 0"),
+        ({"beta": 1.0}, "beta=1.0"),
+        ({"covariance": "full"}, "covariance='full'"),
+        ({"statistics": "all"}, "statistics='all'"),
+        ({"margin": 0.6}, "margin=0.6"),
+        ({"share": -0.1}, "share=-0.1"),
+        ({"temperature": 0.0}, "temperature=0.0"),
+        ({"temperature": "mixpu"}, "temperature='mixpu'"),
     ],
     ids=str,
 )
-def test_bad_arguments_raise(given: dict[str, Any], match: str) -> None:
+def test_bad_arguments_raise(params: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        OnlineGaussianDensity(**{"num_classes": 3, **given})
+        OnlineGaussianDensity(**{"num_classes": 3, **params})
 
 
 def test_bad_shapes_raise() -> None:
@@ -437,10 +437,10 @@ def test_bad_shapes_raise() -> None:
     density = OnlineGaussianDensity(3)
     density.update(f, w)
     for call in (density.log_prob, lambda x: density.update(x, w)):
-        with pytest.raises(ValueError, match=r"features have shape \(60, 2\); they must be \(n, 4\)"):
+        with pytest.raises(ValueError, match="features"):
             call(f[:, :2])
-    with pytest.raises(ValueError, match=r"weights have shape \(60, 2\); they must be \(60, 3\)"):
+    with pytest.raises(ValueError, match="weights"):
         density.update(f, w[:, :2])
     other = OnlineGaussianDensity(3, 5)
-    with pytest.raises(RuntimeError, match="size mismatch for mean"):
+    with pytest.raises(RuntimeError, match="mean"):
         other.load_state_dict(density.state_dict())

@@ -1,4 +1,4 @@
-"""The posterior and the priors against scipy and Bayes' rule by hand."""
+"""Test the posterior and the priors against scipy and Bayes' rule."""
 
 from typing import Any
 
@@ -23,43 +23,46 @@ NONE = [-np.inf] * 3
 )
 def test_equals_scipy_over_the_last_dimension(seed: int, shape: Any, temperature: float | None, single: bool) -> None:
     scores = np.random.default_rng(seed).normal(size=shape) * 30
-    given_scores = torch.from_numpy(scores).to(torch.float32 if single else torch.float64)
-    result, undefined = log_posterior(given_scores, PRIOR, temperature)
-    assert result.dtype == given_scores.dtype
+    tensor = torch.from_numpy(scores).to(torch.float32 if single else torch.float64)
+    result, undefined = log_posterior(tensor, PRIOR, temperature)
+    assert result.dtype == tensor.dtype
     assert undefined.shape == (*shape[:-1], 1)
     assert not undefined.any()
     expected = log_softmax(scores / (temperature or 1) + PRIOR, axis=-1)
     np.testing.assert_allclose(result, expected, atol=1e-4 if single else 1e-12)
-    np.testing.assert_array_equal(given_scores, torch.from_numpy(scores).to(given_scores))
+    np.testing.assert_array_equal(tensor, torch.from_numpy(scores).to(tensor))
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)], ids=str)
-@pytest.mark.parametrize("away", [0.0, 1e5, 1e6, 1e7, 1e12, 1e25])
-def test_far_points_equal_scipy(shape: tuple[int, ...], away: float) -> None:
-    """Near and far rows share a batch; rounding of a large total would hide the differences between classes."""
+@pytest.mark.parametrize("offset", [0.0, 1e5, 1e6, 1e7, 1e12, 1e25])
+def test_far_points_equal_scipy(shape: tuple[int, ...], offset: float) -> None:
+    """Near and far rows are in one batch; rounding of large scores would hide the differences between classes."""
     scores = np.random.default_rng(1).normal(size=shape)
-    np.atleast_2d(scores)[..., -1, :] -= away  # a view
+    np.atleast_2d(scores)[..., -1, :] -= offset  # a view
     expected = log_softmax(scores + PRIOR, axis=-1)
     result = log_posterior(torch.from_numpy(scores), PRIOR).log_proba
     np.testing.assert_allclose(result, expected, atol=1e-9)
     np.testing.assert_allclose(result.exp().sum(-1), 1.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("away", [0.0, 1e8])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
 @pytest.mark.parametrize("temperature", [None, 2.0])
-def test_it_has_the_gradient_of_a_softmax(temperature: float | None, away: float) -> None:
-    scores = torch.from_numpy(np.random.default_rng(2).normal(size=(5, 3)) - away).requires_grad_()
+def test_the_gradient_is_that_of_a_softmax(temperature: float | None, offset: float) -> None:
+    scores = torch.from_numpy(np.random.default_rng(2).normal(size=(5, 3)) - offset).requires_grad_()
     log_posterior(scores, PRIOR, temperature).log_proba[:, 0].sum().backward()
-    heat = temperature or 1.0
-    share = np.exp(log_softmax(scores.detach().numpy() / heat + PRIOR, axis=-1))
-    np.testing.assert_allclose(scores.grad, (np.eye(3)[0] - share) / heat, atol=1e-9)
+    divisor = temperature or 1.0
+    proba = np.exp(log_softmax(scores.detach().numpy() / divisor + PRIOR, axis=-1))
+    np.testing.assert_allclose(scores.grad, (np.eye(3)[0] - proba) / divisor, atol=1e-9)
 
 
 def test_temperatures_broadcast() -> None:
     scores = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 8, 3)))
-    heats = torch.tensor([1.0, 2.0, 8.0], dtype=torch.float64)
-    together = log_posterior(scores, PRIOR, heats[:, None, None]).log_proba
-    alone = [log_posterior(part, PRIOR, float(heat)).log_proba for part, heat in zip(scores, heats, strict=True)]
+    temperatures = torch.tensor([1.0, 2.0, 8.0], dtype=torch.float64)
+    together = log_posterior(scores, PRIOR, temperatures[:, None, None]).log_proba
+    alone = [
+        log_posterior(part, PRIOR, float(temperature)).log_proba
+        for part, temperature in zip(scores, temperatures, strict=True)
+    ]
     np.testing.assert_array_equal(together, torch.stack(alone))
 
 
@@ -98,8 +101,8 @@ def test_top_k_renormalizes_the_most_likely(top: int) -> None:
     full = log_posterior(scores, PRIOR).log_proba.exp()
     assert ((full * (p > 0)).amax(-1) == full.amax(-1)).all()
     assert ((full * (p == 0)).amax(-1) <= torch.where(p > 0, full, 1.0).amin(-1)).all()
-    kept = torch.where(p > 0, full, torch.zeros_like(full))
-    np.testing.assert_allclose(p, kept / kept.sum(-1, keepdim=True), rtol=1e-12)
+    top_proba = torch.where(p > 0, full, torch.zeros_like(full))
+    np.testing.assert_allclose(p, top_proba / top_proba.sum(-1, keepdim=True), rtol=1e-12)
     with pytest.raises(ValueError, match="top_k=0"):
         log_posterior(scores, PRIOR, top_k=0)
 
@@ -107,43 +110,45 @@ def test_top_k_renormalizes_the_most_likely(top: int) -> None:
 def test_results_on_the_gpu_do_not_synchronize(nothing_waits: Any) -> None:
     scores = torch.tensor([[1.0, 2.0, 3.0], NONE], dtype=torch.float64)
     prior = torch.from_numpy(PRIOR).cuda()
-    there = scores.cuda()
+    gpu_scores = scores.cuda()
     with nothing_waits():
-        result, undefined = log_posterior(there, prior, 2.0, top_k=2)
+        result, undefined = log_posterior(gpu_scores, prior, 2.0, top_k=2)
     np.testing.assert_allclose(result.cpu(), log_posterior(scores, PRIOR, 2.0, top_k=2).log_proba, rtol=1e-12)
     assert undefined.is_cuda
 
 
-SHARES = np.array([0.1, 0.3, 0.6])
+CLASS_PRIOR = np.array([0.1, 0.3, 0.6])
 
 
 @pytest.mark.parametrize("priors, default, expected", [
     ("uniform", "empirical", [1 / 3] * 3),
-    ("empirical", "uniform", SHARES),
+    ("empirical", "uniform", CLASS_PRIOR),
     ("auto", "uniform", [1 / 3] * 3),
-    ("auto", "empirical", SHARES),
+    ("auto", "empirical", CLASS_PRIOR),
     ([2, 0, 2], "uniform", [0.5, 0.0, 0.5]),
 ])  # fmt: skip
 def test_priors_and_class_weights_multiply(priors: Any, default: str, expected: Any) -> None:
-    np.testing.assert_allclose(np.exp(log_priors(priors, SHARES, default)), expected, rtol=1e-15)
+    np.testing.assert_allclose(np.exp(log_priors(priors, CLASS_PRIOR, default)), expected, rtol=1e-15)
     weight = np.array([5.0, 0.0, 1.0])
-    tilted = np.asarray(expected) * weight
-    np.testing.assert_allclose(np.exp(log_priors(priors, SHARES, default, weight)), tilted / tilted.sum(), rtol=1e-15)
+    weighted = np.asarray(expected) * weight
+    np.testing.assert_allclose(
+        np.exp(log_priors(priors, CLASS_PRIOR, default, weight)), weighted / weighted.sum(), rtol=1e-15
+    )
 
 
 @pytest.mark.parametrize("priors", ["equal", [1.0, 2.0], [[1.0, 1.0, 1.0]], [0, 0, 0], [1, -1, 1], [np.nan, 1, 1], 3])
 def test_bad_priors_raise(priors: Any) -> None:
     with pytest.raises(ValueError, match="priors="):
-        log_priors(priors, SHARES)
+        log_priors(priors, CLASS_PRIOR)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
-def test_only_the_ratios_of_class_weights_count(scale: float) -> None:
-    tilted = SHARES * (weight := np.array([1.0, 2.0, 5.0]))
-    result = log_priors("empirical", SHARES, class_weight=scale * weight)
-    np.testing.assert_allclose(np.exp(result), tilted / tilted.sum(), rtol=1e-12)
+def test_class_weights_are_relative(scale: float) -> None:
+    weighted = CLASS_PRIOR * (weight := np.array([1.0, 2.0, 5.0]))
+    result = log_priors("empirical", CLASS_PRIOR, class_weight=scale * weight)
+    np.testing.assert_allclose(np.exp(result), weighted / weighted.sum(), rtol=1e-12)
 
 
 def test_class_weights_must_be_positive_for_a_class() -> None:
     with pytest.raises(ValueError, match="class_weight"):
-        log_priors([0, 1, 0], SHARES, class_weight=np.array([1.0, 0.0, 1.0]))
+        log_priors([0, 1, 0], CLASS_PRIOR, class_weight=np.array([1.0, 0.0, 1.0]))

@@ -1,4 +1,4 @@
-"""Power-transformed density: equal to scikit-learn, and integrates to one."""
+"""Test power-transformed densities: the transform equals scikit-learn, and densities integrate to one."""
 
 import numpy as np
 import pytest
@@ -48,8 +48,8 @@ def test_the_jacobian_equals_finite_differences() -> None:
     transform = PowerTransform.fit(torch.from_numpy(X), ones(100))
     step = 1e-6
     high, low = (transform(torch.from_numpy(X + s))[0] for s in (step, -step))
-    slopes = ((high - low) / (2 * step)).log().sum(1)
-    np.testing.assert_allclose(transform(torch.from_numpy(X))[1], slopes, atol=1e-6)
+    expected = ((high - low) / (2 * step)).log().sum(1)
+    np.testing.assert_allclose(transform(torch.from_numpy(X))[1], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_jacobian_equals_finite_differences() -> None:
 )
 @pytest.mark.parametrize("feature", [0, 1, 2])
 def test_integrates_to_one(density: object, feature: int) -> None:
-    """A negative power maps the line to an interval: the little that lies beyond it is lost."""
+    """A negative power maps the line to an interval; the mass beyond it is lost."""
     X, y = skewed(1)
     x = X[:, feature : feature + 1]
     grid = np.linspace(-200, 200, 800001)[:, None]
@@ -69,9 +69,9 @@ def test_weights_are_repetitions() -> None:
     X, y = skewed(2)
     weight = np.arange(100) % 3
     repeated = np.repeat(np.arange(100), weight)
-    one = PowerTransformedDensity(GaussianDensity()).fit(X, y, weight)
-    other = PowerTransformedDensity(GaussianDensity()).fit(X[repeated], y[repeated])
-    np.testing.assert_allclose(one.log_prob(X), other.log_prob(X), rtol=1e-6)
+    weighted = PowerTransformedDensity(GaussianDensity()).fit(X, y, weight)
+    repeated_fit = PowerTransformedDensity(GaussianDensity()).fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(weighted.log_prob(X), repeated_fit.log_prob(X), rtol=1e-6)
 
 
 def test_a_shared_transform_gives_the_same_result() -> None:
