@@ -47,9 +47,9 @@ def test_log_odds_gradient_equals_autograd_of_the_cross_entropy(k: int, hidden: 
     assert all(weights.grad is None for weights in net.parameters())
     fleet = Fleet((4, *hidden, k), [0, 1, 2], 5, torch.float32, torch.device("cpu"))
     fleet.theta += torch.from_numpy(np.random.default_rng(0).normal(size=fleet.theta.shape)).float()
-    each = torch.stack([autograd_gradient(fleet.network(2, c), x, y) for c in range(5)])
+    expected_by_model = torch.stack([autograd_gradient(fleet.network(2, c), x, y) for c in range(5)])
     target = AttackedFleet(fleet, 2)
-    torch.testing.assert_close(loss_gradient(target, x.expand(5, -1, -1), y.expand(5, -1)), each)
+    torch.testing.assert_close(loss_gradient(target, x.expand(5, -1, -1), y.expand(5, -1)), expected_by_model)
     twice = torch.stack([x.expand(5, -1, -1), -x.expand(5, -1, -1)])
     np.testing.assert_allclose(target.log_proba(twice)[0].numpy(), fleet.log_proba(2, x.numpy()), rtol=1e-10)
 

@@ -44,13 +44,13 @@ def invoke(*arguments: str) -> Any:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def people(here: Path) -> Path:
+def people(workdir: Path) -> Path:
     """A file with text, missing values and string labels, one of them missing."""
     rng = np.random.default_rng(0)
     label = np.array(["stays", "leaves"] * 40, dtype=object)
@@ -66,15 +66,15 @@ def people(here: Path) -> Path:
     frame.loc[::5, "town"] = None
     frame.loc[3, "label"] = None
     frame.to_csv("people.csv", index=False)
-    return here / "people.csv"
+    return workdir / "people.csv"
 
 
 @pytest.fixture
-def cheap(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cheap(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder and two methods that are fast to fit."""
     methods = {"certain": Certain(), "linear": LogisticRegression()}
     monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
-    return here
+    return workdir
 
 
 class Certain(ClassifierMixin, BaseEstimator):
@@ -242,10 +242,10 @@ def test_rare_classes_can_be_dropped() -> None:
     assert table.notes == ["2 classes of fewer than 4 rows dropped, 4 rows: b, d"]
 
 
-def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
+def test_compare_prints_the_numbers_it_writes(workdir: Path) -> None:
     result = invoke("iris", *FAST, "--csv", "out/results.csv", "--output", "out/figure.png")
     assert result.exit_code == 0, result.output
-    written = pd.read_csv(here / "out/results.csv")
+    written = pd.read_csv(workdir / "out/results.csv")
     assert len(written) == 14
     expected = compare(group_duplicates(load_table("iris")), default_methods(density="gaussian", epochs=2), repeats=2)
     np.testing.assert_allclose(written["accuracy"], expected["accuracy"])
@@ -259,7 +259,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
         ]
         assert f"{100 * row['accuracy', 'mean']:.2f} ± {100 * row['accuracy', 'std']:.2f}" in line
         assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
-    assert (here / "out/figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (workdir / "out/figure.png").read_bytes().startswith(b"\x89PNG")
     assert "150 rows, 4 columns, 3 classes" in result.stdout
     setting = "stratified splits, groups on one side: 2, 30% of the rows held out, network mlp, seed 0, 2 epochs"
     assert setting in result.stdout
@@ -274,11 +274,11 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     # Nothing is fitted again: the seconds come from the records.
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]
     assert "wrote out/figure.png, out/it's.html and out/it's.json" in again.stdout
-    data = json.loads((here / "out/it's.json").read_text())
+    data = json.loads((workdir / "out/it's.json").read_text())
     assert data["comparison"]["ranking"] == [name for name in data["comparison"]["ranking"] if name in data["held_out"]]
     repeated = CliRunner().invoke(app, shlex.split(data["command"])[1:])
     assert repeated.stdout == again.stdout
-    (file,) = (here / "build").glob("compare-iris-*.sqlite")
+    (file,) = (workdir / "build").glob("compare-iris-*.sqlite")
     assert len(load_records(file, COMPARISON).frame) == 14
 
 
@@ -305,8 +305,8 @@ def test_other_settings_have_another_records_file(people: Path, monkeypatch: pyt
     ]
     changes += [["--na-values", "Ulm"], ["--groups", "town"], ["--time", "age"]]
     runs = [["people.csv", *common, *changed] for changed in changes] + [["other/people.csv", *common]]
-    for count, words in enumerate(runs, 1):
-        result = invoke(*words)
+    for count, arguments in enumerate(runs, 1):
+        result = invoke(*arguments)
         assert result.exit_code == 0, result.output
         assert "on record" not in result.stderr
         files = sorted(path.name for path in (people.parent / "build").glob("*.sqlite"))
@@ -329,14 +329,14 @@ def test_stale_records_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_locked_records_file_is_an_error(here: Path) -> None:
+def test_a_locked_records_file_is_an_error(workdir: Path) -> None:
     with open_store("r.sqlite", COMPARISON):
         result = invoke("iris", *FAST, "--records", "r.sqlite")
     assert result.exit_code == 2
     assert "another run writes 'r.sqlite'; wait until it ends" in result.stderr
 
 
-def test_failed_methods_are_reported_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_methods_are_reported_and_the_others_compared(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {"certain": Certain(), "broken": Broken()}
     monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
     result = invoke("iris", "--n-splits", "2", "--jobs", "1")
@@ -344,7 +344,7 @@ def test_failed_methods_are_reported_and_the_others_compared(here: Path, monkeyp
     assert "failed: iris, broken and 1 more: RuntimeError: broken model" in result.stdout
     assert "failed: 2 of the fits, see above; the same command tries them again" in result.stdout
     assert "certain" in result.stdout
-    assert (here / "compare-iris.png").exists()
+    assert (workdir / "compare-iris.png").exists()
 
 
 def test_choices_are_counted() -> None:
@@ -413,7 +413,7 @@ def test_a_parquet_file(cheap: Path) -> None:
     assert "wine: 178 rows, 13 columns, 3 classes" in result.stdout
 
 
-def test_warnings_are_printed_once(here: Path) -> None:
+def test_warnings_are_printed_once(workdir: Path) -> None:
     table = small_table(30, 5)
     table.X.assign(label=table.y).to_csv("few.csv", index=False)
     result = invoke("few.csv", "--target", "label", *FAST, "--density", "stacked")
@@ -545,11 +545,13 @@ genlabel.cli.app()
 """
 
 
-@pytest.mark.parametrize("words, line", [("compare iris", "loading iris"), ("benchmark 61", "loading the datasets")])
-def test_progress_is_shown_before_the_heavy_imports(here: Path, words: str, line: str) -> None:
+@pytest.mark.parametrize(
+    "arguments, line", [("compare iris", "loading iris"), ("benchmark 61", "loading the datasets")]
+)
+def test_progress_is_shown_before_the_heavy_imports(workdir: Path, arguments: str, line: str) -> None:
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
-    command = [sys.executable, "-c", LIST_IMPORTS_AT_PROGRESS, words]
-    process = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=here, check=True)
+    command = [sys.executable, "-c", LIST_IMPORTS_AT_PROGRESS, arguments]
+    process = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=workdir, check=True)
     assert process.stdout == f"{line} []\n"
 
 
@@ -560,13 +562,13 @@ def read_terminal(terminal: int, into: list[bytes]) -> None:
             into.append(part)
 
 
-def test_a_progress_bar_is_shown_in_terminals_only(here: Path, start_command: Callable[..., Any]) -> None:
+def test_a_progress_bar_is_shown_in_terminals_only(workdir: Path, start_command: Callable[..., Any]) -> None:
     pty = pytest.importorskip("pty")
     terminal, terminal_end = pty.openpty()
     chunks: list[bytes] = []
     with Path("table").open("w") as out:
-        words = ["compare", "iris", *FAST, "--n-splits", "1"]
-        process = start_command(words, out.fileno(), terminal_end, TERM="xterm", COLUMNS="120")
+        arguments = ["compare", "iris", *FAST, "--n-splits", "1"]
+        process = start_command(arguments, out.fileno(), terminal_end, TERM="xterm", COLUMNS="120")
         os.close(terminal_end)
         reader = threading.Thread(target=read_terminal, args=(terminal, chunks))
         reader.start()
@@ -580,9 +582,9 @@ def test_a_progress_bar_is_shown_in_terminals_only(here: Path, start_command: Ca
     assert all(text in bar for text in ("loading iris", "7/7", "elapsed", "left"))
 
 
-def test_unwritable_outputs_are_reported_before_training(here: Path) -> None:
-    (here / "folder.png").mkdir()
-    (here / "file").write_text("")
+def test_unwritable_outputs_are_reported_before_training(workdir: Path) -> None:
+    (workdir / "folder.png").mkdir()
+    (workdir / "file").write_text("")
     for option, path in (
         ("--output", "folder.png"),
         ("--csv", "folder.png"),
@@ -593,7 +595,7 @@ def test_unwritable_outputs_are_reported_before_training(here: Path) -> None:
         assert result.exit_code == 2
         assert f"{option[2:]}='{path}' cannot be written" in result.stderr
         assert "fits" not in result.stderr
-    assert not (here / "compare-iris.png").exists()
+    assert not (workdir / "compare-iris.png").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -604,7 +606,7 @@ def test_the_table_is_printed_even_if_writing_fails_later(cheap: Path) -> None:
     assert "No space left" in result.stderr
 
 
-def test_an_interrupt_names_the_records(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_names_the_records(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 

@@ -23,7 +23,7 @@ N = 400
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     methods = {
         "nearest": make_pipeline(StandardScaler(), KNeighborsClassifier(1)),
@@ -42,14 +42,14 @@ def frame(n: int = N, seed: int = 0, gap: float = 0.8, share: float = 0.5) -> pd
     return pd.DataFrame(X, columns=list("abc")).round(4).assign(label=np.where(y, "yes", "no"))
 
 
-def invoke(*words: str, standard_input: bytes | None = None) -> Any:
-    repeats = [] if "--n-splits" in words else ["--n-splits", "6"]
-    command = ["compare", *words, *repeats, "--jobs", "1"]
+def invoke(*arguments: str, standard_input: bytes | None = None) -> Any:
+    repeats = [] if "--n-splits" in arguments else ["--n-splits", "6"]
+    command = ["compare", *arguments, *repeats, "--jobs", "1"]
     return CliRunner().invoke(app, command, prog_name="genlabel", input=standard_input)
 
 
-def scores(*words: str, method: str, standard_input: bytes | None = None) -> dict[str, Any]:
-    result = invoke(*words, "--json", standard_input=standard_input)
+def scores(*arguments: str, method: str, standard_input: bytes | None = None) -> dict[str, Any]:
+    result = invoke(*arguments, "--json", standard_input=standard_input)
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     return report | {
@@ -57,7 +57,7 @@ def scores(*words: str, method: str, standard_input: bytes | None = None) -> dic
     }
 
 
-def test_an_id_that_sorts_the_target_is_left_out(here: Path) -> None:
+def test_an_id_that_sorts_the_target_is_left_out(workdir: Path) -> None:
     table = frame()
     table.to_csv("without.csv", index=False)
     table = table.sort_values("label", ignore_index=True)
@@ -73,7 +73,7 @@ def test_an_id_that_sorts_the_target_is_left_out(here: Path) -> None:
     assert with_id["features"] == ["a", "b", "c"]
 
 
-def test_duplicate_rows_do_not_change_scores(here: Path) -> None:
+def test_duplicate_rows_do_not_change_scores(workdir: Path) -> None:
     table = frame()
     table.to_csv("once.csv", index=False)
     pd.concat([table, table.sample(frac=0.7, random_state=0)]).sample(frac=1, random_state=1).to_csv(
@@ -85,7 +85,7 @@ def test_duplicate_rows_do_not_change_scores(here: Path) -> None:
     assert "groups on one side" in twice["splits"]
 
 
-def test_a_continuous_target_is_an_error(here: Path) -> None:
+def test_a_continuous_target_is_an_error(workdir: Path) -> None:
     table = frame()
     table.assign(price=(300 + 50 * table["a"]).astype(int)).to_csv("t.csv", index=False)
     refused = invoke("t.csv", "--target", "price")
@@ -101,7 +101,7 @@ def test_a_continuous_target_is_an_error(here: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_class_named_na_is_a_class(here: Path) -> None:
+def test_a_class_named_na_is_a_class(workdir: Path) -> None:
     table = frame()
     table.loc[:49, "label"] = "NA"
     table.to_csv("t.csv", index=False)
@@ -113,7 +113,7 @@ def test_a_class_named_na_is_a_class(here: Path) -> None:
     assert "rows dropped because 'label' is missing: 50" in without["notes"]
 
 
-def test_rare_positives_have_informative_scores(here: Path) -> None:
+def test_rare_positives_have_informative_scores(workdir: Path) -> None:
     frame(800, share=0.05, gap=0.3).to_csv("t.csv", index=False)
     result = invoke("t.csv", "--target", "label")
     for title in ("log-loss", "accuracy %", "balanced %", "AUC", "Brier", "calibration"):
@@ -124,7 +124,7 @@ def test_rare_positives_have_informative_scores(here: Path) -> None:
 
 
 @pytest.mark.long
-def test_money_percents_and_dates_are_features(here: Path) -> None:
+def test_money_percents_and_dates_are_features(workdir: Path) -> None:
     table = frame()
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, N), "D")
@@ -159,20 +159,22 @@ def test_money_percents_and_dates_are_features(here: Path) -> None:
     assert "columns of text, a feature for each value (1): town (2 values)" in printed
 
 
-def test_splits_respect_groups_and_time(here: Path) -> None:
+def test_splits_respect_groups_and_time(workdir: Path) -> None:
     rng = np.random.default_rng(0)
     person = rng.integers(0, 40, N)
     table = pd.DataFrame(rng.normal(size=(40, 3))[person] + 0.01 * rng.normal(size=(N, 3)), columns=list("abc"))
     table = table.assign(who=[f"p{i}" for i in person], label=np.where(rng.random(40) < 0.5, "yes", "no")[person])
     table.to_csv("t.csv", index=False)
-    words = ["t.csv", "--target", "label"]
-    ungrouped, grouped = (scores(*words, *more, method="nearest") for more in (["--drop", "who"], ["--groups", "who"]))
+    arguments = ["t.csv", "--target", "label"]
+    ungrouped, grouped = (
+        scores(*arguments, *more, method="nearest") for more in (["--drop", "who"], ["--groups", "who"])
+    )
     assert ungrouped["accuracy"] > 0.97
     assert grouped["accuracy"] < 0.75
     assert grouped["features"] == ["a", "b", "c"]
     days = pd.date_range("2024-01-01", periods=N, freq="6h").strftime("%Y-%m-%d %H:%M")
     frame().assign(when=days).sample(frac=1, random_state=0).to_csv("t.csv", index=False)
-    later = scores(*words, "--time", "when", method="logistic")
+    later = scores(*arguments, "--time", "when", method="logistic")
     assert "splits by time, earlier rows predict later ones: 6" in later["splits"]
     assert later["features"] == ["a", "b", "c"]
 
@@ -180,39 +182,39 @@ def test_splits_respect_groups_and_time(here: Path) -> None:
 @pytest.mark.parametrize(
     "packed", [pytest.param(False, id="plain"), pytest.param(True, id="packed", marks=pytest.mark.long)]
 )
-def test_standard_input(here: Path, packed: bool) -> None:
+def test_standard_input(workdir: Path, packed: bool) -> None:
     content = frame().to_csv(index=False, sep=";").encode()
     piped = gzip.compress(content) if packed else content
     result = scores("-", "--target", "label", method="logistic", standard_input=piped)
     Path("t.csv").write_bytes(content)
     assert result["table"] == "stdin"
     assert result["log_loss"] == scores("t.csv", "--target", "label", method="logistic")["log_loss"]
-    assert (here / "compare-stdin.png").exists()
+    assert (workdir / "compare-stdin.png").exists()
     again = invoke("-", "--target", "label", standard_input=piped)
     assert "fits on record: 24; to do: 0" in again.stderr
 
 
 @pytest.mark.parametrize(
-    "words", [["--drop", "aa"], ["--force-include", "aa"], ["--groups", "aa"], ["--time", "aa"], ["--target", "aa"]]
+    "arguments", [["--drop", "aa"], ["--force-include", "aa"], ["--groups", "aa"], ["--time", "aa"], ["--target", "aa"]]
 )
-def test_a_misspelled_column_gets_a_suggestion(here: Path, words: list[str]) -> None:
+def test_a_misspelled_column_gets_a_suggestion(workdir: Path, arguments: list[str]) -> None:
     frame().to_csv("t.csv", index=False)
-    result = invoke("t.csv", "--target", "label", *words)
+    result = invoke("t.csv", "--target", "label", *arguments)
     assert result.exit_code == 2
-    assert f"{words[0][2:].replace('-', '_')}='aa'" in result.stderr
+    assert f"{arguments[0][2:].replace('-', '_')}='aa'" in result.stderr
     assert "did you mean 'a'?" in result.stderr
 
 
-def test_an_unwritable_figure_is_reported_before_training(here: Path) -> None:
+def test_an_unwritable_figure_is_reported_before_training(workdir: Path) -> None:
     frame().to_csv("t.csv", index=False)
-    (here / "compare-t.png").mkdir()
+    (workdir / "compare-t.png").mkdir()
     result = invoke("t.csv", "--target", "label")
     assert result.exit_code == 2
     assert "output='compare-t.png' cannot be written" in result.stderr
     assert "fits" not in result.stderr
 
 
-def test_a_traceback_needs_the_debug_option(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_traceback_needs_the_debug_option(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame().to_csv("t.csv", index=False)
 
     def fail(*_: Any, **__: Any) -> None:
@@ -229,16 +231,16 @@ def test_a_traceback_needs_the_debug_option(here: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["a$\\frac$b", "[red]loud[/red]", "two words & <b>more</b>", "ünïcode"])
-def test_special_characters_in_names(here: Path, name: str) -> None:
+def test_special_characters_in_names(workdir: Path, name: str) -> None:
     frame(60).rename(columns={"a": name}).assign(label=lambda t: f"{name} " + t["label"]).to_csv("t.csv", index=False)
     Path("t.csv").rename(name.replace("/", "_") + ".csv")
     result = invoke(name.replace("/", "_") + ".csv", "--target", "label", "--n-splits", "2")
     assert result.exit_code == 0, result.output
     assert f"columns of numbers (3): {name}, b, c" in result.stdout
-    assert (here / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
+    assert (workdir / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_interrupted_run_resumes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_resumes(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame().to_csv("t.csv", index=False)
     fitted: list[int] = []
     plain_fit = DecisionTreeClassifier.fit
@@ -259,15 +261,15 @@ def test_an_interrupted_run_resumes(here: Path, monkeypatch: pytest.MonkeyPatch)
     assert "fits on record: 45; to do: 15" in second.stderr
 
 
-def test_output_survives_an_ascii_terminal(here: Path, start_command: Callable[..., Any]) -> None:
+def test_output_survives_an_ascii_terminal(workdir: Path, start_command: Callable[..., Any]) -> None:
     table = frame(80)
     table.columns = ["größe", "b", "c", "label"]
     table["größe"] = "$" + table["größe"].abs().astype(str)
     table.to_csv("naïve.csv", index=False)
     fast = ["--n-splits", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
     with Path("out").open("w") as out, Path("err").open("w") as err:
-        words = ["compare", "naïve.csv", "--target", "label", *fast]
-        process = start_command(words, out.fileno(), err.fileno(), encoding="ascii")
+        arguments = ["compare", "naïve.csv", "--target", "label", *fast]
+        process = start_command(arguments, out.fileno(), err.fileno(), encoding="ascii")
         process.join(60)
     assert process.exitcode == 0, Path("err").read_text()
     text = Path("out").read_bytes().decode("ascii")

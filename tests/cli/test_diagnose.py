@@ -30,8 +30,8 @@ def rows(n: int = 60) -> pd.DataFrame:
     )
 
 
-def invoke(*words: str) -> Any:
-    return CliRunner().invoke(app, ["diagnose", *words], prog_name="genlabel")
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["diagnose", *arguments], prog_name="genlabel")
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     copied = pd.concat([table[:31], table[30:]])
     copied["key"] = np.arange(len(copied)) + 1
     copied.to_csv(folder / "t.csv", index=False)
-    words = ("--target", "kind", *SHORT, "-o", str(folder / "p.png"), "--csv", str(folder / "frames"), "--json")
-    result = invoke(str(folder / "t.csv"), *words)
+    arguments = ("--target", "kind", *SHORT, "-o", str(folder / "p.png"), "--csv", str(folder / "frames"), "--json")
+    result = invoke(str(folder / "t.csv"), *arguments)
     assert result.exit_code == 0, result.output
     assert result.stderr.startswith(f"loading {folder / 't.csv'} ...\ndiagnose: ")
     return folder, json.loads(result.stdout)
@@ -98,12 +98,12 @@ def test_leaks_are_printed_below_the_verdict(tmp_path: Path) -> None:
 
 def test_invalid_input_is_reported_before_loading(tmp_path: Path) -> None:
     rows().to_csv(tmp_path / "t.csv", index=False)
-    for words, message in (
+    for arguments, message in (
         (("--target", "kindd"), "did you mean 'kind'?"),
         (("--target", "kind", "-o", "p.gif"), "ends in '.gif'"),
         (("--target", "kind", "--csv", str(tmp_path / "t.csv")), "cannot be written"),
     ):
-        result = invoke(str(tmp_path / "t.csv"), *words)
+        result = invoke(str(tmp_path / "t.csv"), *arguments)
         assert result.exit_code == 2
         assert message in result.stderr
         assert "loading" not in result.stderr

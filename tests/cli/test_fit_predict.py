@@ -64,19 +64,19 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-def invoke(*words: str, standard_input: bytes | None = None) -> Any:
-    return CliRunner().invoke(app, list(words), prog_name="genlabel", input=standard_input)
+def invoke(*arguments: str, standard_input: bytes | None = None) -> Any:
+    return CliRunner().invoke(app, list(arguments), prog_name="genlabel", input=standard_input)
 
 
-def run(*words: str, standard_input: bytes | None = None) -> Any:
-    result = invoke(*words, standard_input=standard_input)
+def run(*arguments: str, standard_input: bytes | None = None) -> Any:
+    result = invoke(*arguments, standard_input=standard_input)
     assert result.exit_code == 0, result.output
     return result
 
 
-def error_line(*words: str, standard_input: bytes | None = None) -> str:
+def error_line(*arguments: str, standard_input: bytes | None = None) -> str:
     """Run a command that fails and return its error line."""
-    result = invoke(*words, standard_input=standard_input)
+    result = invoke(*arguments, standard_input=standard_input)
     assert result.exit_code == 2, result.output
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
     return line
@@ -136,9 +136,9 @@ def test_a_single_row_is_read_as_in_the_whole_table(tmp_path: Path, ending: str)
 def test_another_process_predicts_bit_identically(fitted: tuple[Path, Any]) -> None:
     folder, model = fitted
     new = write(raw_table(40, seed=5), folder / "new.csv")
-    words = ["predict", str(folder / "m"), str(new), "-o", str(folder / "new-out.csv"), "--intervals"]
+    arguments = ["predict", str(folder / "m"), str(new), "-o", str(folder / "new-out.csv"), "--intervals"]
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1])}
-    subprocess.run([sys.executable, "-m", "genlabel", *words], env=environment, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "genlabel", *arguments], env=environment, check=True, capture_output=True)
     predictions = read(folder / "new-out.csv")
     X = TableReadSpec.of(table_of(folder / "d.csv")).features_of(
         pd.read_csv(new, dtype=str, keep_default_na=False, na_values="")
@@ -155,7 +155,7 @@ def test_another_process_predicts_bit_identically(fitted: tuple[Path, Any]) -> N
 @pytest.mark.parametrize("ending", [".tsv", ".csv.gz", ".jsonl", ".parquet", ".feather"])
 def test_output_formats_have_equal_predictions(fitted: tuple[Path, Any], ending: str) -> None:
     folder, _ = fitted
-    words = ["predict", str(folder / "m"), str(folder / "d.csv")]
+    arguments = ["predict", str(folder / "m"), str(folder / "d.csv")]
     if ending in (".parquet", ".feather"):
         pytest.importorskip("pyarrow")
     readers: dict[str, Callable[[Any], pd.DataFrame]] = {
@@ -164,7 +164,7 @@ def test_output_formats_have_equal_predictions(fitted: tuple[Path, Any], ending:
         ".jsonl": lambda path: pd.DataFrame([json.loads(line) for line in path.read_text().splitlines()]),
         ".tsv": lambda path: read(path, "\t"),
     }
-    run(*words, "-o", str(folder / f"same{ending}"))
+    run(*arguments, "-o", str(folder / f"same{ending}"))
     predictions = readers.get(ending, read)(folder / f"same{ending}")
     pd.testing.assert_frame_equal(predictions, read(folder / "out.csv"), check_exact=True, check_dtype=False)
 
@@ -174,8 +174,8 @@ def test_row_order_and_id_columns_are_unchanged(fitted: tuple[Path, Any]) -> Non
     frame = raw_table(30, seed=7)
     frame["row"] = [f"00{i}" for i in range(30)]
     content = frame.to_csv(index=False).encode()
-    words = ["predict", str(folder / "m"), "-", "-o", str(folder / "piped.csv")]
-    run(*words, "--id", "row", "--id", "code", standard_input=content)
+    arguments = ["predict", str(folder / "m"), "-", "-o", str(folder / "piped.csv")]
+    run(*arguments, "--id", "row", "--id", "code", standard_input=content)
     predictions = pd.read_csv(folder / "piped.csv", dtype=str, keep_default_na=False)
     assert predictions.columns.tolist() == [
         "row",
@@ -186,12 +186,12 @@ def test_row_order_and_id_columns_are_unchanged(fitted: tuple[Path, Any]) -> Non
         "typicality",
     ]
     assert predictions[["row", "code"]].equals(frame[["row", "code"]].astype(predictions["row"].dtype))
-    run(*words, "--keep-columns", standard_input=content)
+    run(*arguments, "--keep-columns", standard_input=content)
     all_columns = pd.read_csv(folder / "piped.csv", dtype=str, keep_default_na=False)
     assert all_columns.columns.tolist()[:11] == frame.columns.tolist()
     assert all_columns["town"].tolist() == frame["town"].tolist()
     reversed_rows = frame[::-1].to_csv(index=False).encode()
-    run(*words, "--id", "row", standard_input=reversed_rows)
+    run(*arguments, "--id", "row", standard_input=reversed_rows)
     reversed_predictions = pd.read_csv(folder / "piped.csv", dtype=str, keep_default_na=False)
     assert reversed_predictions["prediction"].tolist() == predictions["prediction"].tolist()[::-1]
 
@@ -259,15 +259,15 @@ def test_errors_of_predict_name_the_cause(fitted: tuple[Path, Any], tmp_path: Pa
     misspelt = str(write(raw_table().rename(columns={"town": "Twon"}), tmp_path / "t.csv"))
     assert "'town'" in error_line("predict", model, misspelt)
     assert "'Twon'" in error_line("predict", model, misspelt)
-    two = str(write(raw_table().drop(columns=["town", "share"]), tmp_path / "t.csv"))
-    assert "'share', 'town'" in error_line("predict", model, two)
+    two_missing = str(write(raw_table().drop(columns=["town", "share"]), tmp_path / "t.csv"))
+    assert "'share', 'town'" in error_line("predict", model, two_missing)
     assert "'.xls'" in error_line("predict", model, data, "-o", str(tmp_path / "o.xls"))
     assert "is the table itself" in error_line("predict", model, data, "-o", data)
     assert "'row'" in error_line("predict", model, data, "--id", "rows")
     assert "'nowhere.csv'" in error_line("predict", model, "nowhere.csv")
     assert "folder" in error_line("predict", str(tmp_path / "nothing"), data)
-    again = str(write(raw_table().assign(prediction="x"), tmp_path / "t.csv"))
-    assert "'prediction'" in error_line("predict", model, again, "--keep-columns")
+    with_prediction = str(write(raw_table().assign(prediction="x"), tmp_path / "t.csv"))
+    assert "'prediction'" in error_line("predict", model, with_prediction, "--keep-columns")
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for name in (TREE, ARRAYS, CARD):
@@ -284,17 +284,17 @@ def test_only_force_replaces_a_model_folder(tmp_path: Path) -> None:
     data, folder = str(write(raw_table(), tmp_path / "d.csv")), tmp_path / "m"
     folder.mkdir()
     (folder / "diary.txt").write_text("mine")
-    words = ["fit", data, "--target", "paid", "-o", str(folder), *QUICK, *ONCE]
-    assert "not a model" in error_line(*words, "--force")
+    arguments = ["fit", data, "--target", "paid", "-o", str(folder), *QUICK, *ONCE]
+    assert "not a model" in error_line(*arguments, "--force")
     (folder / "diary.txt").unlink()
-    run(*words)
+    run(*arguments)
     before = (folder / TREE).read_bytes()
-    assert "--force" in error_line(*words)
+    assert "--force" in error_line(*arguments)
     assert (folder / TREE).read_bytes() == before
-    run(*words, "--force", "--seed", "3")
+    run(*arguments, "--force", "--seed", "3")
     assert (folder / TREE).read_bytes() != before
-    assert "is a file" in error_line(*words[:5], data)
-    assert "network" in error_line(*words, "--method", "stacked", "--force")
+    assert "is a file" in error_line(*arguments[:5], data)
+    assert "network" in error_line(*arguments, "--method", "stacked", "--force")
     assert "'paid'" in error_line("fit", data, "--target", "pait", "-o", str(tmp_path / "other"))
     assert not (tmp_path / "other").exists()
 
@@ -321,8 +321,8 @@ def test_undefined_scores_of_one_held_out_class_are_omitted(tmp_path: Path) -> N
     frame, y = numeric_table(60)
     y[-12:] = 1
     frame.assign(day=np.arange(60), y=y).to_csv(tmp_path / "d.csv", index=False)
-    words = ("fit", str(tmp_path / "d.csv"), "--target", "y", "--time", "day", "-o", str(tmp_path / "m"), *QUICK)
-    held_out = json.loads(run(*words, "--json").stdout, parse_constant=pytest.fail)["held_out"]
+    arguments = ("fit", str(tmp_path / "d.csv"), "--target", "y", "--time", "day", "-o", str(tmp_path / "m"), *QUICK)
+    held_out = json.loads(run(*arguments, "--json").stdout, parse_constant=pytest.fail)["held_out"]
     assert held_out["rows"] == held_out["cases"] == 12
     assert held_out["auc"] is None
     assert held_out["balanced_accuracy"] == held_out["accuracy"]
@@ -458,8 +458,8 @@ def test_predict_uses_the_bin_edges_of_fit(tmp_path: Path) -> None:
     price = (200 + 50 * frame["a"] + 5 * frame["b"]).round(2)
     path = tmp_path / "d.csv"
     frame.assign(price=price).to_csv(path, index=False)
-    words = ("-o", str(tmp_path / "m"), *QUICK, *ONCE)
-    run("fit", str(path), "--target", "price", "--bins", "3", *words)
+    arguments = ("-o", str(tmp_path / "m"), *QUICK, *ONCE)
+    run("fit", str(path), "--target", "price", "--bins", "3", *arguments)
     table = read_table(path, "price", bins=3)
     spec = TableReadSpec.of(table)
     classes = np.unique(table.y)
@@ -493,8 +493,8 @@ def test_large_files_are_predicted_in_chunks(fitted: tuple[Path, Any], monkeypat
 def test_piped_output_is_utf_8(fitted: tuple[Path, Any]) -> None:
     folder, _ = fitted
     frame = raw_table(8).assign(row=[f"Łódź {i}" for i in range(8)])
-    words = ["predict", str(folder / "m"), "-", "--id", "row"]
-    result = CliRunner(charset="ascii").invoke(app, words, input=frame.to_csv(index=False).encode())
+    arguments = ["predict", str(folder / "m"), "-", "--id", "row"]
+    result = CliRunner(charset="ascii").invoke(app, arguments, input=frame.to_csv(index=False).encode())
     assert result.exit_code == 0, result.output
     lines = result.stdout_bytes.decode("utf-8").splitlines()
     assert [line.split(",")[0] for line in lines] == ["row", *frame["row"]]

@@ -7,8 +7,8 @@ from genlabel.registry import DENSITIES
 
 
 def test_density_choices_equal_the_registry() -> None:
-    ours = {name for name, cls in DENSITIES.classes().items() if cls.__module__.startswith("genlabel.")}
-    assert {density.value for density in Density} == {*ours, "auto"}  # documentation examples register others
+    registered = {name for name, cls in DENSITIES.classes().items() if cls.__module__.startswith("genlabel.")}
+    assert {density.value for density in Density} == {*registered, "auto"}  # documentation examples register others
 
 
 def test_method_choices_equal_the_table_methods() -> None:

@@ -18,7 +18,7 @@ from genlabel.evaluation.comparison import PRIOR_BASELINE
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a table of noise, an id and a duplicate row; its diagnosis ends early."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)).round(3), columns=["key", "a", "b"])
@@ -36,39 +36,39 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def invoke(*words: str) -> Any:
-    return CliRunner().invoke(app, [*words], prog_name="genlabel")
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, [*arguments], prog_name="genlabel")
 
 
-def test_compare_writes_a_page_with_the_diagnosis(here: Path) -> None:
-    words = ["compare", "my table.csv", "--target", "kind", "--n-splits", "2", "--jobs", "1", "--seed", "3"]
-    result = invoke(*words, "--report", "new/page.html")
+def test_compare_writes_a_page_with_the_diagnosis(workdir: Path) -> None:
+    arguments = ["compare", "my table.csv", "--target", "kind", "--n-splits", "2", "--jobs", "1", "--seed", "3"]
+    result = invoke(*arguments, "--report", "new/page.html")
     assert result.exit_code == 0, result.output
-    data = json.loads((here / "new/page.json").read_text(encoding="utf-8"))
-    assert sorted(shlex.split(data["command"])) == sorted(["genlabel", *words, "--report", "new/page.html"])
+    data = json.loads((workdir / "new/page.json").read_text(encoding="utf-8"))
+    assert sorted(shlex.split(data["command"])) == sorted(["genlabel", *arguments, "--report", "new/page.html"])
     assert data["diagnosis"]["verdict"]["word"] == "not trusted"
     assert data["diagnosis"]["table"]["rows"] == data["table"]["rows"] == 61
     assert any(note.startswith("rows that equal an earlier row: 1") for note in data["table"]["notes"])
     assert any(note.startswith("left out column 'key'") for note in data["table"]["notes"])
     assert f"s): {data['diagnosis']['verdict']['sentence']}" in result.stdout
     assert "wrote compare-my table.png, new/page.html and new/page.json" in result.stdout
-    printed = json.loads(invoke(*words, "--json").stdout)
+    printed = json.loads(invoke(*arguments, "--json").stdout)
     assert printed["methods"] == data["comparison"]["methods"]
     assert printed["verdict"] == data["comparison"]["verdict"]
 
 
-def test_diagnose_writes_a_page(here: Path) -> None:
+def test_diagnose_writes_a_page(workdir: Path) -> None:
     result = invoke("diagnose", "my table.csv", "--target", "kind", "--cv", "2", "--report", "page.html", "--json")
     assert result.exit_code == 0, result.output
-    data = json.loads((here / "page.json").read_text(encoding="utf-8"))
+    data = json.loads((workdir / "page.json").read_text(encoding="utf-8"))
     assert data["diagnosis"] == json.loads(result.stdout)["diagnosis"]
     assert "comparison" not in data
-    assert "The stacked density cannot be trusted here" in (here / "page.html").read_text(encoding="utf-8")
+    assert "The stacked density cannot be trusted here" in (workdir / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["compare", "diagnose"])
 @pytest.mark.parametrize("path, message", [("page.txt", ".html"), ("my table.csv/p.html", "cannot be written")])
-def test_an_unwritable_report_is_reported_before_training(here: Path, command: str, path: str, message: str) -> None:
+def test_an_unwritable_report_is_reported_before_training(workdir: Path, command: str, path: str, message: str) -> None:
     result = invoke(command, "my table.csv", "--target", "kind", "--report", path)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -76,10 +76,10 @@ def test_an_unwritable_report_is_reported_before_training(here: Path, command: s
 
 
 @pytest.mark.parametrize("command", ["compare", "diagnose"])
-def test_the_table_is_not_overwritten(here: Path, command: str) -> None:
+def test_the_table_is_not_overwritten(workdir: Path, command: str) -> None:
     table = pd.read_csv("my table.csv")
     table.to_json("t.json", orient="records")
-    (here / "frames").mkdir()
+    (workdir / "frames").mkdir()
     table.to_csv("frames/pairs.csv", index=False)
     clashes = [("t.json", "--report", "t.html"), ("frames/pairs.csv", "--csv", "frames/pairs.csv")]
     clashes[1] = ("frames/pairs.csv", "--csv", "frames") if command == "diagnose" else clashes[1]

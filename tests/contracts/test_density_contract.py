@@ -129,10 +129,10 @@ def test_check_density(density: ClassDensity) -> None:
 def test_columns_follow_the_sorted_classes(density: ClassDensity) -> None:
     X, y = sample()
     numbers = fit_sample(density).log_prob(X)
-    named = clone(density).fit(X, np.array(["a", "b", "c"])[y])
-    assert named.classes_.tolist() == ["a", "b", "c"]
-    assert named.log_prob(X).shape == (90, 3)
-    np.testing.assert_allclose(named.log_prob(X), numbers, rtol=1e-12)
+    with_names = clone(density).fit(X, np.array(["a", "b", "c"])[y])
+    assert with_names.classes_.tolist() == ["a", "b", "c"]
+    assert with_names.log_prob(X).shape == (90, 3)
+    np.testing.assert_allclose(with_names.log_prob(X), numbers, rtol=1e-12)
     swapped = clone(density).fit(X, np.array(["c", "b", "a"])[y]).log_prob(X)
     if not hasattr(density, "models"):
         rounding = 1e-3 if isinstance(density, GANDensity) else 1e-12  # trained in float32, and a search after it
@@ -351,7 +351,7 @@ def test_fit_is_in_float64_on_the_cpu_by_default() -> None:
 
 @learned
 def test_integrates_to_one(density: ClassDensity) -> None:
-    """On a line, the integral of each p_c by the trapezoid rule."""
+    """Integrate each p_c on a line by the trapezoid rule."""
     rng = np.random.default_rng(1)
     X, y = np.concatenate([rng.normal(size=30), rng.normal(4, 2, size=30)])[:, None], np.repeat([0, 1], 30)
     grid = np.linspace(-30, 40, 70001)[:, None]

@@ -99,11 +99,6 @@ def test_names_accept_dash_and_underscore() -> None:
     assert load_table("Breast-Cancer").name == "breast_cancer"
 
 
-def test_semicolons_are_recognized(tmp_path: Path) -> None:
-    table = load_table(write(tmp_path / "t.csv", "a;b;y\n1;2;p\n3;4;q\n"), "y")
-    assert table.X.to_numpy().tolist() == [[1, 2], [3, 4]]
-
-
 @pytest.mark.parametrize("suffix", [".parquet", ".pq"])
 def test_parquet_round_trip(tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("pyarrow")

@@ -68,7 +68,7 @@ def test_the_covariance_follows_the_formula(target: str) -> None:
 def test_a_class_without_spread_gets_the_within_class_covariance() -> None:
     X, y = data(2, k=2)
     X, y = np.vstack([X, [[5.0, 5.0, 5.0]]]), np.append(y, 2)
-    with pytest.warns(DensityWarning, match="no spread"):
+    with pytest.warns(DensityWarning, match="spread"):
         fitted = DiscriminantDensity(reg=0.0).fit(X, y)
     pooled = DiscriminantDensity(pooling=1.0, reg=0.0).fit(X, y)
     np.testing.assert_allclose(fitted.covariances_[2], pooled.covariances_[2], rtol=1e-8)

@@ -256,7 +256,7 @@ def test_the_smallest_classes_equal_scipy(n: int) -> None:
 
 def test_a_single_point_has_the_bandwidth_of_scott() -> None:
     X, y = np.array([[0.0], [4.0], [5.0], [7.0]]), np.array([0, 1, 1, 1])
-    with pytest.warns(DensityWarning, match="no spread"):
+    with pytest.warns(DensityWarning, match="spread"):
         result, plain = (KernelDensity(bandwidth).fit(X, y).models_[0].h for bandwidth in ("likelihood", "scott"))
     assert result == plain
 

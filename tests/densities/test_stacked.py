@@ -231,10 +231,10 @@ def test_fold_choices_ignore_the_labels_of_their_fold() -> None:
 
 def test_default_candidates_equal_a_loop() -> None:
     X, y = data(2, n=150)
-    named = default_candidates()
+    candidates = default_candidates()
     model = StackedDensity(cv=3).fit(X, y)
     pairs = make_folds(3, y, 0)
-    held_out = held_out_by_loop(list(named.values()), X, y, np.ones(len(X)), pairs)
+    held_out = held_out_by_loop(list(candidates.values()), X, y, np.ones(len(X)), pairs)
     for row, values in zip(model.report_["candidates"], held_out, strict=True):
         log_proba = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
         assert row["log_loss"] == pytest.approx(-log_proba[np.arange(150), y].mean(), rel=1e-6)

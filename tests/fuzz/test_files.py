@@ -53,9 +53,9 @@ def npz(members: dict[str, bytes], packing: int = ZIP_STORED) -> bytes:
     return file.getvalue()
 
 
-def parts(**other: bytes) -> dict[str, bytes]:
+def parts(**replaced: bytes) -> dict[str, bytes]:
     members = {"x_train": npy(X[:6]), "y_train": npy(Y[:6]), "x_test": npy(X[6:]), "y_test": npy(Y[6:])}
-    return {**members, **other}
+    return {**members, **replaced}
 
 
 def one_file(name: str, read: Callable[[Path], Any]) -> Callable[[Path, bytes], Any]:
@@ -108,12 +108,12 @@ def excel() -> bytes:
     return file.getvalue()
 
 
-def image_bytes(form: str, mode: str = "RGB", size: tuple[int, int] = (8, 8), **how: Any) -> Callable[[], bytes]:
+def image_bytes(form: str, mode: str = "RGB", size: tuple[int, int] = (8, 8), **options: Any) -> Callable[[], bytes]:
     """Return a function that encodes an image in a format and a mode."""
 
     def make() -> bytes:
         file = io.BytesIO()
-        Image.fromarray(X[0].transpose(1, 2, 0)).resize(size).convert(mode).save(file, form, **how)
+        Image.fromarray(X[0].transpose(1, 2, 0)).resize(size).convert(mode).save(file, form, **options)
         return file.getvalue()
 
     return make
@@ -187,7 +187,7 @@ def is_clear_error(error: BaseException, folder: Path) -> bool:
     return type(error) is ValueError and str(folder) in str(error) and len(str(error)) < 2000
 
 
-def read_or_refuse(read: Callable[[Path, bytes], Any], folder: Path, content: bytes, more: int = 0) -> Any:
+def read_or_refuse(read: Callable[[Path, bytes], Any], folder: Path, content: bytes, extra_memory: int = 0) -> Any:
     """Return what a reader returns, or its error; check that the error is clear and memory is bounded."""
     tracemalloc.start()
     try:
@@ -199,7 +199,7 @@ def read_or_refuse(read: Callable[[Path, bytes], Any], folder: Path, content: by
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < MAX_READ_BYTES + more
+        assert peak < MAX_READ_BYTES + extra_memory
 
 
 @pytest.mark.parametrize("number, kind", list(enumerate(FORMATS)), ids=[*range(len(FORMATS))])
@@ -208,7 +208,7 @@ def test_a_damaged_file_is_read_or_raises(number: int, kind: str, tmp_path: Path
     whole = make()
     assert not isinstance(read_or_refuse(read, tmp_path, whole), Exception)
     more = MAX_IMAGE_BYTES if kind in IMAGES else 0
-    check_examples(damaged(whole), partial(read_or_refuse, read, tmp_path, more=more), number)
+    check_examples(damaged(whole), partial(read_or_refuse, read, tmp_path, extra_memory=more), number)
 
 
 ODD_IMAGES: dict[str, tuple[bytes, str | None]] = {

@@ -59,22 +59,22 @@ def test_a_density_is_finite_or_raises(
     check_examples(tables(arrays=True), partial(check_density, DENSITIES[kind], try_call), number)
 
 
-def check_hidden(other: bool, try_call: TryCall, table: Any) -> None:
-    width = 2 if other else width_of(table.X)
+def check_hidden(other_width: bool, try_call: TryCall, table: Any) -> None:
+    width = 2 if other_width else width_of(table.X)
     sampler = HiddenGenMix(network(width, torch.float32), genmix=GenMix(n_aug=3), steps=2, random_state=0)
-    made = try_call(lambda: sampler.fit_resample(table.X, table.y))
-    if made is None:
+    resampled = try_call(lambda: sampler.fit_resample(table.X, table.y))
+    if resampled is None:
         assert [name for name in vars(sampler) if name.endswith("_")] == []
         return
-    assert np.isfinite(np.asarray(made[0], dtype=np.float64)).all()
+    assert np.isfinite(np.asarray(resampled[0], dtype=np.float64)).all()
     assert not np.isnan(sampler.misfit_).any()  # infinite where no point has these features
 
 
-@pytest.mark.parametrize("other", [False, True])
+@pytest.mark.parametrize("other_width", [False, True])
 def test_hidden_genmix_adds_finite_rows_or_raises(
-    other: bool, tables: Any, check_examples: Any, try_call: TryCall
+    other_width: bool, tables: Any, check_examples: Any, try_call: TryCall
 ) -> None:
-    check_examples(tables(arrays=True), partial(check_hidden, other, try_call), 10 + other)
+    check_examples(tables(arrays=True), partial(check_hidden, other_width, try_call), 10 + other_width)
 
 
 FEATURES: dict[str, Callable[[Any], Any]] = {

@@ -184,5 +184,5 @@ def test_bad_weights_raise(weight: Any, match: str) -> None:
 @pytest.mark.parametrize("unit", [1e-100, 1e98])
 def test_typicality_is_invariant_to_the_scale_of_weights(unit: float) -> None:
     weight = np.arange(1.0, 21.0)
-    one, other = (Typicality(random_state=0).fit(X, Y, by * weight)(X) for by in (1.0, unit))
-    np.testing.assert_allclose(one, other, rtol=1e-9)
+    expected, rescaled = (Typicality(random_state=0).fit(X, Y, by * weight)(X) for by in (1.0, unit))
+    np.testing.assert_allclose(expected, rescaled, rtol=1e-9)

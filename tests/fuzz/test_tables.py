@@ -149,11 +149,11 @@ def test_a_density_is_finite_or_raises(
 
 def check_sampler(sampler: Any, try_call: TryCall, table: Any) -> None:
     fresh = clone(sampler)
-    made = try_call(lambda: fresh.fit_resample(table.X, table.y))
-    if made is None:
+    resampled = try_call(lambda: fresh.fit_resample(table.X, table.y))
+    if resampled is None:
         assert [name for name in vars(fresh) if name.endswith("_")] == []
         return
-    points, labels = made
+    points, labels = resampled
     assert np.isfinite(np.asarray(points, dtype=np.float64)).all()
     assert len(points) == len(fresh.is_synthetic_)
     if sampler.output == "soft":

@@ -46,7 +46,7 @@ def test_labels_equal_a_pass_by_hand(
     mixer: Mixer, statistics: str, layer: str | None, make_network: Make, digits: Batch
 ) -> None:
     (x, y), settings = digits, {"statistics": statistics, "margin": 0.3, "beta": 0.5}
-    network, twin = make_network(), make_network()
+    network, copied = make_network(), make_network()
     mixup = GenLabelMixup(
         network, num_classes=10, mixer=mixer, feature_layer=layer, mix_layers=LAYERS, gamma=0.4, **settings
     )
@@ -58,18 +58,18 @@ def test_labels_equal_a_pass_by_hand(
         scores = network(mixup.mix(x, y))
         target = mixup.target(scores)
         clean = {"near": 0, "clean": 64, "part": 16}[statistics]
-        buffers = [buffer.clone() for buffer in twin.buffers()]
-        before = walk(twin, x[:clean], mixer, None)[index] if clean else None
-        for buffer, value in zip(twin.buffers(), buffers, strict=True):
+        buffers = [buffer.clone() for buffer in copied.buffers()]
+        before = walk(copied, x[:clean], mixer, None)[index] if clean else None
+        for buffer, value in zip(copied.buffers(), buffers, strict=True):
             buffer.copy_(value)
-        expected = walk(twin, x, mixer, draw)
+        expected = walk(copied, x, mixer, draw)
         features = expected[index].detach() if before is None else before.detach()
         oracle.observe(features, targets[: len(features)], draw)
         expected_target = oracle.label(expected[index].detach(), targets, draw)
         torch.testing.assert_close(scores, expected[0])
         torch.testing.assert_close(target, expected_target)
         torch.testing.assert_close(mixup.loss(scores), -(expected_target * scores.log_softmax(1)).sum(1).mean())
-    for first, second in zip(network.buffers(), twin.buffers(), strict=True):
+    for first, second in zip(network.buffers(), copied.buffers(), strict=True):
         torch.testing.assert_close(first, second)
 
 
@@ -190,11 +190,11 @@ def test_a_copy_of_network_and_mixup_is_independent(make_network: Make, digits: 
     both["mixup"] = GenLabelMixup(
         both["network"], num_classes=10, mixer=ManifoldMixup(depths=(0, 1, 2)), mix_layers=LAYERS, gamma=0.3
     )
-    twin = copy.deepcopy(both)
+    copied = copy.deepcopy(both)
     for _ in range(3):
-        losses = [pair["mixup"].loss(pair["network"](pair["mixup"].mix(*digits))) for pair in (both, twin)]
+        losses = [pair["mixup"].loss(pair["network"](pair["mixup"].mix(*digits))) for pair in (both, copied)]
         torch.testing.assert_close(*losses)
-    assert twin["mixup"].network is twin["network"]
+    assert copied["mixup"].network is copied["network"]
 
 
 def test_hooks_are_removed_on_exit(make_network: Make, digits: Batch) -> None:

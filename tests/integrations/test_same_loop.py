@@ -26,13 +26,13 @@ def test_the_losses_are_the_same(mixer: Mixer, statistics: str, digits: tuple[Te
     settings = {"statistics": statistics, "margin": 0.3}
     network = make()
     mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, gamma=0.3, **settings)
-    twin = copy.deepcopy(mixup)
-    batches = [Batch(x, y, draw=twin.draw(16)) for _ in range(steps)]
+    copied = copy.deepcopy(mixup)
+    batches = [Batch(x, y, draw=copied.draw(16)) for _ in range(steps)]
     labeler = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.3)
-    other = make()
+    other_network = make()
     expected = [
         train_network(
-            other, [batch], mixer=mixer, labeler=labeler, learning_rate=0.05, weight_decay=0.0, epochs=1,
+            other_network, [batch], mixer=mixer, labeler=labeler, learning_rate=0.05, weight_decay=0.0, epochs=1,
             optimizer=SGD(momentum=0.0),
         )[0]
         for batch in batches

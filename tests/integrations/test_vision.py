@@ -21,8 +21,8 @@ def batch() -> tuple[Tensor, Tensor]:
     return torch.rand(6, 3, 64, 64), torch.tensor([0, 1, 2, 3, 4, 4])
 
 
-def steps(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y: Tensor) -> None:
-    """Three steps; labels are on the simplex and gradients reach everything."""
+def check_training_steps(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y: Tensor) -> None:
+    """Train for three steps; check that labels sum to one and every parameter has a gradient."""
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     for _ in range(3):
         loss = mixup.loss(network(mixup.mix(x, y)))
@@ -39,15 +39,17 @@ def test_a_network_of_torchvision(mixer: Mixer, batch: tuple[Tensor, Tensor]) ->
     models = pytest.importorskip("torchvision.models", reason="needs torchvision")
     network = models.resnet18(num_classes=5)
     mixup = GenLabelMixup(network, num_classes=5, mixer=mixer, mix_layers=LAYERS, statistics="clean")
-    steps(network, mixup, *batch)
+    check_training_steps(network, mixup, *batch)
     other = copy.deepcopy(network)
-    named = GenLabelMixup(
+    with_layer_name = GenLabelMixup(
         other, num_classes=5, mixer=mixer, mix_layers=LAYERS, feature_layer="layer4", statistics="clean"
     )
-    named.load_state_dict(mixup.state_dict())
+    with_layer_name.load_state_dict(mixup.state_dict())
     network(mixup.mix(*batch))
-    other(named.mix(*batch))
-    torch.testing.assert_close(named.target(), mixup.target(), rtol=1e-3, atol=1e-4)  # pooled layer4 is fc's input
+    other(with_layer_name.mix(*batch))
+    torch.testing.assert_close(
+        with_layer_name.target(), mixup.target(), rtol=1e-3, atol=1e-4
+    )  # pooled layer4 is fc's input
 
 
 def test_the_call_shape_of_torchvision(batch: tuple[Tensor, Tensor]) -> None:
@@ -69,7 +71,7 @@ def test_a_network_of_timm_with_its_loss_and_its_average(name: str, batch: tuple
     losses, utils = (importlib.import_module(f"timm.{part}") for part in ("loss", "utils"))
     sizes = {"img_size": 64} if name.startswith("vit") else {}
     network = timm.create_model(name, num_classes=5, pretrained=False, **sizes)
-    steps(network, GenLabelMixup(network, num_classes=5), *batch)
+    check_training_steps(network, GenLabelMixup(network, num_classes=5), *batch)
     make: Callable[..., nn.Module] = utils.ModelEmaV3
     average = make(network, decay=0.9)
     average.update(network)

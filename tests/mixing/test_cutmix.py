@@ -22,7 +22,7 @@ def test_whole_pixels_come_from_one_parent(side: int) -> None:
 
 
 def test_a_pixel_on_an_edge_is_weighted_by_its_covered_area() -> None:
-    """Against a grid of 100 x 100 sub-pixels."""
+    """Compare with a grid of 100 x 100 sub-pixels."""
     draw = MixParams(
         np.array([1, 0]), np.array([0.0, 0.0]), box=np.array([[0.13, 0.62, 0.25, 0.81], [0.0, 1.0, 0.4, 0.4]])
     )

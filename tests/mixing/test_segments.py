@@ -82,7 +82,7 @@ def test_rows_of_a_class_are_drawn_uniformly() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_brackets_inside_hold_the_first_change_of_sign(share: float) -> None:
-    """Segments through the center of the narrow class and beside it, in both directions."""
+    """Segments through the center of the narrow class and next to it, in both directions."""
     height = np.full(3, logit(share))
     start, end = [[-4.0, 0.0], [-3.0, 0.2], [5.0, 0.0]], [[4.0, 0.0], [5.0, 0.2], [-2.0, 0.1]]
     search = finder([[0, 0], [1, 1]], [0, 1], round_classes())

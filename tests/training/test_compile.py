@@ -97,10 +97,10 @@ def test_bad_configs_raise() -> None:
 def test_auto_is_eager_on_a_cpu() -> None:
     nets = [LeNet5(size=8, seed=0) for _ in range(2)]
     assert resolve_compile_config("auto", nets[0]) == resolve_compile_config(None, nets[0]) == CompileConfig()
-    one, two = (
+    auto_losses, eager_losses = (
         train_network(net, batches(), epochs=1, compile_config=a) for net, a in zip(nets, ("auto", None), strict=True)
     )
-    assert one == two
+    assert auto_losses == eager_losses
 
 
 def noise(n: int, seed: int) -> Tensor:
@@ -155,9 +155,9 @@ def test_two_processes_equal_one_on_the_joined_batch(in_two_processes: Callable[
     joined = MixParams(torch.cat([partner, partner + 20]), lam)
     loader = [Batch(x, y, None, joined) for x, y in data]
     losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
-    for one, two, alone in zip(first["weights"], second["weights"], net.parameters(), strict=True):
-        assert torch.equal(one, two)
-        torch.testing.assert_close(one, alone.detach(), rtol=1e-10, atol=1e-12)
+    for first_value, second_value, expected in zip(first["weights"], second["weights"], net.parameters(), strict=True):
+        assert torch.equal(first_value, second_value)
+        torch.testing.assert_close(first_value, expected.detach(), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose((first["losses"] + second["losses"]) / 2, losses, rtol=1e-10)
 
 
@@ -198,8 +198,8 @@ def test_captured_steps_equal_eager_steps(name: str, optimizer: Optimizer) -> No
     """
     plain, fast = (on_gpu(name, optimizer, CompileConfig(graphs=graphs)) for graphs in (False, True))
     np.testing.assert_allclose(fast[0], plain[0], rtol=2e-3)
-    for one, other in zip(plain[1], fast[1], strict=True):
-        torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-3)
+    for eager_value, captured_value in zip(plain[1], fast[1], strict=True):
+        torch.testing.assert_close(eager_value, captured_value, rtol=2e-2, atol=2e-3)
 
 
 @needs_gpu
@@ -238,8 +238,8 @@ def test_captured_adamixup_equals_eager_adamixup() -> None:
         )
         runs.append((run, [value for part in (net, *judges) for value in part.parameters()]))
     np.testing.assert_allclose(runs[0][0], runs[1][0], rtol=5e-3)
-    for one, other in zip(runs[0][1], runs[1][1], strict=True):
-        torch.testing.assert_close(one, other, rtol=5e-2, atol=5e-3)
+    for eager_value, captured_value in zip(runs[0][1], runs[1][1], strict=True):
+        torch.testing.assert_close(eager_value, captured_value, rtol=5e-2, atol=5e-3)
 
 
 @each_gpu_run

@@ -149,9 +149,9 @@ def test_the_loop_trains_on_pixels() -> None:
     x, y = images(n=12, c=1, h=8, w=8)
     (epoch,) = list(ImageBatches(x, y % 3, batch_size=12, seed=0))
     nets = [LeNet5(3, size=8, seed=0) for _ in range(2)]
-    one = train_network(nets[0], ImageBatches(x, y % 3, batch_size=12, seed=0), epochs=1)
-    two = train_network(nets[1], [(epoch.x, epoch.y)], epochs=1)
-    assert one == two
+    image_losses = train_network(nets[0], ImageBatches(x, y % 3, batch_size=12, seed=0), epochs=1)
+    loader_losses = train_network(nets[1], [(epoch.x, epoch.y)], epochs=1)
+    assert image_losses == loader_losses
     assert all(torch.equal(a, b) for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True))
 
 

@@ -275,7 +275,7 @@ def test_exhausted_batches_and_too_deep_mixers_raise() -> None:
     x, y = clusters(9)
     with pytest.raises(ValueError, match="batches"):
         train_network(MLP(4, 3), iter([(x, y)]), epochs=2)
-    with pytest.raises(ValueError, match="depth 2"):
+    with pytest.raises(ValueError, match="depth"):
         train_network(MLP(4, 3, (5,)), [(x, y)], mixer=ManifoldMixup(), epochs=1)
 
 
