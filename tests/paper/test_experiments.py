@@ -147,7 +147,7 @@ def test_only_figure_9_and_manifold_mixup_ask_for_alpha_2_and_the_filter_is_in_e
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
 @pytest.mark.parametrize("label", SELECTED)
-def test_all_printed_values_are_those_of_the_source(label: str) -> None:
+def test_printed_values_equal_the_source(label: str) -> None:
     """Every number of a table in the order of the source: for each block, each method and each dataset."""
     text, paper = TEX.read_text(), SELECTED[label]
     table = text[: text.index(rf"\label{{{label}}}")].rsplit(r"\begin{table}", 1)[1]

@@ -293,7 +293,7 @@ def test_jobs_are_checked(store: RecordStore, n_jobs: Any) -> None:
 
 @needs_kill
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_a_kill_loses_nothing_and_repeats_nothing(
+def test_killed_run_keeps_its_records_and_resumes(
     script: Path, tmp_path: Path, undisturbed: pd.DataFrame, jobs: int
 ) -> None:
     path = tmp_path / "study.sqlite"
