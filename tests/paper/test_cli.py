@@ -61,9 +61,9 @@ def test_a_computed_figure_ignores_the_records(tmp_path: Path, name: str) -> Non
         (("table7", "--dataset", "imagenet"), "dataset 'imagenet' is not in table7"),
         (("figure2", "--dataset", "mnist"), "nothing is trained; leave out --dataset"),
         (("table4", "--budget", "smoke", "--dask", "localhost"), "write it as tcp://host:8786"),
-        (("table4", "--budget", "huge"), "budget='huge' is not known"),
-        (("figure2", "--budget", "huge"), "budget='huge' is not known"),
-        (("table4", "--jobs", "0"), "jobs=0 must be at least 1"),
+        (("table4", "--budget", "huge"), "budget='huge'"),
+        (("figure2", "--budget", "huge"), "budget='huge'"),
+        (("table4", "--jobs", "0"), "jobs=0"),
         (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
     ],
 )
@@ -98,8 +98,8 @@ def test_errors_come_before_torch_is_imported(tmp_path: Path) -> None:
     page = ["reproduce", "--report-only", "--report", str(tmp_path / "page.html")]
     wrong = [
         ([*reproduce, "table16"], "table or figure 'table16' is unknown"),
-        ([*reproduce, "table4", "--budget", "huge"], "budget='huge' is not known"),
-        ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2 must be at least 1"),
+        ([*reproduce, "table4", "--budget", "huge"], "budget='huge'"),
+        ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2"),
         ([*reproduce, "table4", "--dask", "localhost"], "write it as tcp://host:8786"),
         (["reproduce", "table4", "--records", note], "is no store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),

@@ -94,8 +94,8 @@ def test_a_number_gives_a_number_and_an_array_an_array() -> None:
     [
         ((1.5, 0.1), "1.5"),
         ((np.array([0.5, np.nan]), 0.1), "nan"),
-        ((0.5, 0.0), "sigma=0.0 must be .* above 0; a tiny one|sigma=0.0 must be a finite number above 0"),
-        ((0.5, 0.1, -1.0), "distance=-1.0 must be a finite number above 0"),
+        ((0.5, 0.0), "sigma=0.0"),
+        ((0.5, 0.1, -1.0), "distance=-1.0"),
     ],
 )
 def test_errors_name_the_value(arguments: tuple, message: str) -> None:

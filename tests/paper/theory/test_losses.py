@@ -309,14 +309,14 @@ def test_a_large_sample_is_worked_through_in_parts(monkeypatch: pytest.MonkeyPat
         (lambda: mixup_loss(nn.Sequential(nn.Linear(1, 1), nn.Dropout()).double(), [[1.0]], [1]), r"call module.eval"),
         (lambda: mixup_loss([1.0], [["a"]], [1]), "numeric"),
         (lambda: mixup_loss([1.0], [[1.0]], [None]), "labels"),
-        (lambda: adversarial_loss([1.0], [[1.0]], [1], -1.0), r"radius=-1.0 must be a number in \[0, 1e\+100\]"),
+        (lambda: adversarial_loss([1.0], [[1.0]], [1], -1.0), r"radius=-1.0"),
         (lambda: adversarial_loss([1.0], [[1.0]], [1], 0.1, as_printed=True), "as_printed=True is about the expansion"),
         (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=np.inf), "taylor"),
         (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=1e200), r"sigma_1=1e\+200 .* must be at most 1e\+100"),
-        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1="10"), "sigma_1='10' must be a finite number above 0"),
+        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1="10"), "sigma_1='10'"),
         (
             lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=1.0, taylor=True, coefficients="pairs"),
-            "coefficients='pairs' is not known; choose one of 'lemma', 'class', 'pair'",
+            "coefficients='pairs'",
         ),
     ],
 )

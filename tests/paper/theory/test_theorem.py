@@ -33,7 +33,7 @@ def test_exact_losses_have_the_same_order_on_figure_8(phi: float) -> None:
 
 
 def test_expansion_inverts_the_mixup_curve_of_figure_8() -> None:
-    """The expanded loss of mixup is smallest near phi = 0; the exact loss is largest there and over 400 times larger."""
+    """The expanded loss of mixup is smallest near phi = 0; the exact loss is largest there and 400 times larger."""
     expanded = [at_angle(phi, 0) for phi in (-np.pi / 4, 0.0, np.pi / 4)]
     exact = [at_angle(phi, 0, taylor=False) for phi in (-np.pi / 4, 0.0, np.pi / 4)]
     assert expanded[1].mix < min(expanded[0].mix, expanded[2].mix)
