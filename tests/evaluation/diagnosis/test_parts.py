@@ -135,11 +135,11 @@ def test_permuted_intrusion_equals_the_class_frequencies() -> None:
     mixed = lam[:, None] * X[first] + (1.0 - lam[:, None]) * X[second]
     nearest = cKDTree(X).query(mixed)[1]
     others = float(((nearest != first) & (nearest != second))[first != second].mean())
-    table, by_row = permuted_intrusion(X, index, 20000, 1.0, 0)
+    table, each = permuted_intrusion(X, index, 20000, 1.0, 0)
     shares = table.set_index(["first", "second"])["permuted"]
     for first_class, second_class, third in [(0, 1, 50), (0, 2, 100), (1, 2, 150), (0, 0, 150), (1, 1, 200)]:
         assert shares[first_class, second_class] == pytest.approx(others * third / 298, abs=0.05)
-    assert np.mean(by_row) == pytest.approx(np.average(shares, weights=[149 * 150, 2 * 150 * 100, 2 * 150 * 50, 99 * 100,
+    assert np.mean(each) == pytest.approx(np.average(shares, weights=[149 * 150, 2 * 150 * 100, 2 * 150 * 50, 99 * 100,
                                                                          2 * 100 * 50, 49 * 50]), abs=1e-9)  # fmt: skip
     assert frame_of("far", 1.0).loc[(0, 1), "permuted"] == 0.0  # two classes have no third one
 
