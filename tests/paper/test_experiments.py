@@ -130,8 +130,11 @@ def test_every_cell_can_be_trained(experiment: Experiment) -> None:
         "genmix-hidden": tuple(HIDDEN_DATASETS),
     }
     listed = set(manifest().index[manifest()["n"].notna()])
-    for (setting, dataset), cells in by_dataset(experiment.cells("full")).items():
+    groups = by_dataset(experiment.cells("full"))
+    assert groups
+    for (setting, dataset), cells in groups.items():
         assert {(cell.method, cell.alpha) for cell in cells} <= set(SETTINGS[setting].variants(dataset))
+        assert {cell.method for cell in cells} <= set(TITLES)
         assert dataset in available.get(split_reading(setting)[0], listed)
 
 

@@ -10,15 +10,11 @@ import pytest
 from genlabel.attacks import FGSM
 from genlabel.data.datasets import SYNTHETIC, load_openml
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
-from genlabel_paper.registry import find
 from genlabel_paper.runs import table_settings
 from genlabel_paper.runs.cells import Cell, TrialKey, split_reading
 from genlabel_paper.runs.data import TEST_SIZE, load_split
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
-from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
 from genlabel_paper.runs.manifest import ROUNDED, manifest
-from genlabel_paper.runs.methods import TITLES
-from genlabel_paper.runs.schedules import IMAGE_DATASETS, SCHEDULES
+from genlabel_paper.runs.schedules import SCHEDULES
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import _fingerprint, fingerprint_cell, order, run_trial
 
@@ -26,27 +22,6 @@ MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs the OpenML mirror")
 
 KNOWN = {name: setting.variants("mnist") or setting.variants("61") for name, setting in SETTINGS.items()}
-
-
-AVAILABLE = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
-AVAILABLE |= dict.fromkeys(SCHEDULES, tuple(IMAGE_DATASETS)) | {
-    "genmix": tuple(GENMIX_DATASETS),
-    "genmix-hidden": tuple(HIDDEN_DATASETS),
-}
-
-
-@pytest.mark.parametrize(
-    "experiment",
-    [experiment for experiment in find(["all"]) if experiment.trains],
-    ids=lambda experiment: experiment.id,
-)
-def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
-    cells = experiment.cells("full")
-    assert cells
-    for cell in cells:
-        assert (cell.method, cell.alpha) in SETTINGS[cell.setting].variants(cell.dataset)
-        assert cell.method in TITLES
-        assert cell.dataset in AVAILABLE.get(split_reading(cell.setting)[0], manifest().index)
 
 
 @needs_mirror
