@@ -1,8 +1,8 @@
 """Shared settings: one thread a test, and hypothesis without deadlines (the machines are noisy).
 
-A second thread buys these small problems nothing, and it starves a second worker (`pytest -n`). The variables are read
-when numpy and torch are imported; workers and the commands that tests start inherit them. GENLABEL_EXAMPLES asks for
-more examples; those of tests/fuzz are the same each time without it.
+A second thread does not speed up these small problems, and it slows down other workers (`pytest -n`). NumPy and torch
+read the variables at import; workers and subprocesses inherit them. GENLABEL_EXAMPLES sets the number of examples;
+without it those of tests/fuzz are the same each time.
 """
 
 import gc
@@ -37,14 +37,14 @@ settings.load_profile("genlabel")
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays, and need not be looked at whenever garbage is collected."""
+    """Exclude objects that exist before the first test from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @contextmanager
 def _refuse_to_wait() -> Iterator[None]:
-    """Make every wait for the GPU inside an error."""
+    """Make every synchronization with the GPU inside the context an error."""
     import torch
 
     with warnings.catch_warnings():
@@ -58,7 +58,7 @@ def _refuse_to_wait() -> Iterator[None]:
 
 @pytest.fixture
 def nothing_waits() -> Callable[[], AbstractContextManager[None]]:
-    """A context in which to wait for the GPU is an error; skips where there is none."""
+    """Return a context in which synchronization with the GPU is an error; skip without a GPU."""
     import torch
 
     if not torch.cuda.is_available():
@@ -68,7 +68,7 @@ def nothing_waits() -> Callable[[], AbstractContextManager[None]]:
 
 @pytest.fixture
 def their_own_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lightning and transformers warn of their own parts, loggers and workers: no warnings of ours; and no network."""
+    """Ignore warnings of Lightning and transformers about themselves; allow no network."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"(pytorch_)?lightning|transformers|accelerate|torch\.")
@@ -76,37 +76,39 @@ def their_own_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def _one_of_two(work: Callable[..., dict[str, Any]], folder: Path, port: int, rank: int, given: dict[str, Any]) -> None:
-    """The body of a process, with the variables that torchrun would set: work, and leave what came out."""
+def _one_of_two(
+    work: Callable[..., dict[str, Any]], folder: Path, port: int, rank: int, arguments: dict[str, Any]
+) -> None:
+    """Run `work` in a process with the variables that torchrun sets; save its result."""
     import torch
 
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in names.items()})
     try:
-        torch.save(work(rank, **given), folder / f"left{rank}.pt")
+        torch.save(work(rank, **arguments), folder / f"result{rank}.pt")
     except BaseException:
-        Path(folder, f"said{rank}").write_text(format_exc())
+        Path(folder, f"error{rank}").write_text(format_exc())
         raise SystemExit(1) from None
 
 
 def _joined(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The same work, of a process that has joined the other one."""
+    """Return the work with the process group initialized around it."""
     import torch
 
-    def join(rank: int, **given: Any) -> dict[str, Any]:
+    def join(rank: int, **arguments: Any) -> dict[str, Any]:
         torch.distributed.init_process_group("gloo")
-        left = work(rank, **given)
+        result = work(rank, **arguments)
         torch.distributed.destroy_process_group()
-        return left
+        return result
 
     return join
 
 
 @pytest.fixture
 def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """Calls a function, the number of the process first, in two that are joined by gloo; returns what each returned.
+    """Return a function that calls `work(rank, ...)` in two processes of a gloo group and returns both results.
 
-    The processes are forks: torch, which takes seconds to import, is there. With join=False the work joins them itself.
+    The processes are forks, which need not import torch. With join=False the work initializes the group itself.
     """
     import torch
 
@@ -115,26 +117,26 @@ def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_initialized():
         pytest.skip("needs processes that can be forked, which have not used a GPU")
 
-    def run(work: Callable[..., dict[str, Any]], join: bool = True, **given: Any) -> list[dict[str, Any]]:
+    def run(work: Callable[..., dict[str, Any]], join: bool = True, **arguments: Any) -> list[dict[str, Any]]:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         body = _joined(work) if join else work
-        started = [_fork(_one_of_two, body, tmp_path, port, rank, given) for rank in range(2)]
+        started = [_fork(_one_of_two, body, tmp_path, port, rank, arguments) for rank in range(2)]
         multiprocessing.connection.wait([process.sentinel for process in started], timeout=120)
         for process in started:
-            process.join(60)  # one that fails leaves the other waiting
+            process.join(60)  # after a failure the other process waits forever
             process.kill()
             process.join()
-        said = "\n".join(path.read_text() for path in tmp_path.glob("said?"))
-        assert [process.exitcode for process in started] == [0, 0], said
-        return [torch.load(tmp_path / f"left{rank}.pt") for rank in range(2)]
+        output = "\n".join(path.read_text() for path in tmp_path.glob("error?"))
+        assert [process.exitcode for process in started] == [0, 0], output
+        return [torch.load(tmp_path / f"result{rank}.pt") for rank in range(2)]
 
     return run
 
 
 def _fork(function: Callable[..., None], *args: Any) -> Any:
-    """A started fork of this process; that the worker of the tests has a thread that listens does no harm."""
+    """Start a fork of this process; the listening thread of a pytest worker does no harm."""
     process = multiprocessing.get_context("fork").Process(target=function, args=args, daemon=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")
@@ -143,14 +145,14 @@ def _fork(function: Callable[..., None], *args: Any) -> Any:
 
 
 def _command(words: Sequence[str], out: int, err: int, encoding: str, environment: dict[str, str]) -> None:
-    """The body of a process: a command of the library, as a terminal starts it."""
+    """Run a command of the library in a process, as a terminal does."""
     import sys
 
     from genlabel.cli import main
 
     os.environ.update(environment)
-    for number, given in ((1, out), (2, err)):
-        os.dup2(given, number)
+    for number, descriptor in ((1, out), (2, err)):
+        os.dup2(descriptor, number)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding=encoding, closefd=False) for number in (1, 2))
     sys.argv = ["genlabel", *words]
     warnings.resetwarnings()
@@ -163,7 +165,7 @@ def _command(words: Sequence[str], out: int, err: int, encoding: str, environmen
 
 @pytest.fixture
 def start_command() -> Callable[..., Any]:
-    """Starts a command in a process of its own, its outputs two descriptors; a fork: its imports are there."""
+    """Return a function that starts a command in a fork with two file descriptors for its output."""
     import torch
 
     if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_initialized():
@@ -179,7 +181,7 @@ def start_command() -> Callable[..., Any]:
 
 
 class Html(HTMLParser):
-    """A page as it is read: its tags with their attributes, and its text; fails where tags are not balanced."""
+    """Parsed page: its tags with attributes and its text; fails on unbalanced tags."""
 
     VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 
@@ -194,7 +196,7 @@ class Html(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What is shown, as one."""
+        """Visible text of the page."""
         return "".join(self.parts)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -212,7 +214,7 @@ class Html(HTMLParser):
 
 @pytest.fixture(scope="session")
 def read_html() -> Callable[[str], Html]:
-    """Reads a page."""
+    """Return the parser of pages."""
     return Html
 
 
@@ -223,7 +225,7 @@ FLAGS = [
 
 
 class Browser:
-    """A Chromium, told what to do by WebDriver: the few words of it that the tests of pages need."""
+    """Chromium driven by WebDriver, with the commands that the tests of pages need."""
 
     def __init__(self, port: int, binary: str, profile: Path) -> None:
         self.port, self.session = port, ""
@@ -237,8 +239,8 @@ class Browser:
 
     def _ask(self, method: str, path: str, **body: Any) -> Any:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        place = f"/session/{self.session}{path}" if self.session else path
-        connection.request(method, place, json.dumps(body) if method == "POST" else None)
+        address = f"/session/{self.session}{path}" if self.session else path
+        connection.request(method, address, json.dumps(body) if method == "POST" else None)
         value = json.loads(connection.getresponse().read())["value"]
         connection.close()
         if isinstance(value, dict) and "error" in value:
@@ -248,8 +250,8 @@ class Browser:
     def open(self, path: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Open a file in a window of this size."""
         self.resize(width, height)
-        wishes = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
-        features = [{"name": name, "value": value} for name, value in wishes.items()]
+        preferences = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in preferences.items()]
         self.command("Emulation.setEmulatedMedia", features=features)
         self.logs("browser")
         self.logs("performance")
@@ -261,18 +263,18 @@ class Browser:
         )
 
     def command(self, name: str, **params: Any) -> Any:
-        """A command of Chromium's own."""
+        """Run a command of the Chrome DevTools protocol."""
         return self._ask("POST", "/goog/cdp/execute", cmd=name, params=params)
 
     def run(self, script: str, *args: Any) -> Any:
-        """What the body of a function in JavaScript returns."""
+        """Return the value of a JavaScript function body."""
         return self._ask("POST", "/execute/sync", script=script, args=args)
 
     def wait(self, condition: str) -> bool:
-        """Whether an expression in JavaScript becomes true within some seconds."""
-        tries = f"let end = Date.now() + 5000; const ask = () => {{ const found = {condition}; "
-        again = "return found || Date.now() > end ? Promise.resolve(Boolean(found)) : new Promise((go) => "
-        return bool(self.run(tries + again + "setTimeout(go, 20)).then(ask); }; return ask()"))
+        """Return True if a JavaScript expression becomes true within 5 seconds."""
+        poll = f"let end = Date.now() + 5000; const check = () => {{ const result = {condition}; "
+        retry = "return result || Date.now() > end ? Promise.resolve(Boolean(result)) : new Promise((go) => "
+        return bool(self.run(poll + retry + "setTimeout(go, 20)).then(check); }; return check()"))
 
     def press(self, key: str) -> None:
         """Press a key, such as "\ue00c", which is Escape, or "\ue007", which is Enter."""
@@ -280,25 +282,25 @@ class Browser:
         self._ask("POST", "/actions", actions=[{"type": "key", "id": "keys", "actions": keys}])
 
     def click(self, selector: str) -> None:
-        """Click on the first element that a selector finds, with the mouse."""
-        found = self._ask("POST", "/element", using="css selector", value=selector)
-        self._ask("POST", f"/element/{next(iter(found.values()))}/click")
+        """Click on the first element of a selector with the mouse."""
+        element = self._ask("POST", "/element", using="css selector", value=selector)
+        self._ask("POST", f"/element/{next(iter(element.values()))}/click")
 
     def logs(self, kind: str) -> list[dict[str, Any]]:
-        """What was logged since the last call: "browser" is the console, "performance" has the requests."""
+        """Return the log since the last call: "browser" is the console, "performance" has the requests."""
         return self._ask("POST", "/se/log", type=kind)
 
     def complaints(self) -> list[str]:
-        """Lines of the console since the page was opened."""
+        """Return the lines of the console since the page was opened."""
         return [str(line["message"]) for line in self.logs("browser")]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for since the page was opened."""
+        """Return the requested addresses since the page was opened."""
         events = [json.loads(line["message"])["message"] for line in self.logs("performance")]
-        return [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
     def picture(self, path: Path, whole: bool = False) -> None:
-        """Write what is seen, or the whole page, as a PNG."""
+        """Save the visible part, or the whole page, as a PNG."""
         shot = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=whole) if whole else None
         path.write_bytes(b64decode(shot["data"] if shot else self._ask("GET", "/screenshot")))
 
@@ -308,7 +310,7 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A Chromium for the tests of a module; skips where it or its driver is missing."""
+    """Start a Chromium for the tests of a module; skip if it or its driver is missing."""
     binary = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
@@ -318,8 +320,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     ) as process:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
-        port = next(int(found[1]) for line in lines if (found := re.search(r"successfully on port (\d+)", line)))
-        found = Browser(port, binary, tmp_path_factory.mktemp("profile"))
-        yield found
-        found.quit()
+        port = next(int(match[1]) for line in lines if (match := re.search(r"successfully on port (\d+)", line)))
+        chromium = Browser(port, binary, tmp_path_factory.mktemp("profile"))
+        yield chromium
+        chromium.quit()
         process.terminate()

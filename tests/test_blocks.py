@@ -1,8 +1,7 @@
-"""Every block of README and of the pages: Python runs in the order of the page, commands are known to the programs.
+"""Code blocks of README and of the pages: Python runs in the order of the page, commands exist with their options.
 
-A block of Python that cannot run here has a comment in front of it, `<!-- not run: the reason -->`. A new page needs
-nothing here, unless its blocks speak of things that its readers have (`GIVEN`), or something is to be said of what came
-out (`FOUND`).
+A Python block that cannot run here has a comment before it, `<!-- not run: the reason -->`. A new page needs no entry
+here, unless its blocks use objects that its readers have (`SETUP`), or the results have a check (`CHECKS`).
 """
 
 import doctest
@@ -37,11 +36,11 @@ PAGES = [
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs the source tree")
 
 SILENT = {"text", "bibtex", "math"}
-"""Languages of which nothing is run; so are those in braces, which Sphinx reads."""
-MOST = 1
-"""How many blocks of Python may be left out, on all pages together."""
+"""Languages that are not run; neither are those in braces, which Sphinx reads."""
+MAX_SKIPPED = 1
+"""Maximum number of Python blocks without a run, on all pages together."""
 SAME = {"docs/index.md": "README.md"}
-"""Pages whose blocks of Python are those of another, which is run."""
+"""Pages with the same Python blocks as another page, which is run."""
 
 FENCE = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^\n]+) -->\n+)?^```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^```$", flags=re.S | re.M
@@ -51,7 +50,7 @@ RAISED = re.compile(r"^# (\w+Error): (.*)\n\Z", flags=re.M)
 
 
 class Block(NamedTuple):
-    """A block of a page: its language and text, the heading above it, the line, and why it is not run."""
+    """A block of a page: language, code, heading above it, line, and the reason why it is not run."""
 
     language: str
     code: str
@@ -61,23 +60,23 @@ class Block(NamedTuple):
 
 
 def read_blocks(text: str) -> list[Block]:
-    """The fenced blocks of a page, in order."""
-    found = []
+    """Return the fenced blocks of a page, in order."""
+    blocks = []
     for match in FENCE.finditer(text):
         headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text[: match.start()]), flags=re.M)
         line = text.count("\n", 0, match.start("code"))
-        found.append(Block(match["language"], match["code"], ["", *headings][-1], line, match["reason"]))
-    return found
+        blocks.append(Block(match["language"], match["code"], ["", *headings][-1], line, match["reason"]))
+    return blocks
 
 
 def indented_blocks(text: str) -> list[str]:
-    """First lines of blocks that are code because they are indented; those of lists are not."""
-    found, inside = [], False
+    """Return the first lines of blocks that are code by indentation; indented text of lists is no code."""
+    lines, in_list = [], False
     for paragraph in re.split(r"\n\n+", FENCE.sub("", text)):
-        inside = bool(re.match(r"- |\d+\. ", paragraph)) or (inside and paragraph.startswith(" "))
-        if paragraph.startswith("    ") and not inside:
-            found.append(paragraph.split("\n")[0])
-    return found
+        in_list = bool(re.match(r"- |\d+\. ", paragraph)) or (in_list and paragraph.startswith(" "))
+        if paragraph.startswith("    ") and not in_list:
+            lines.append(paragraph.split("\n")[0])
+    return lines
 
 
 @cache
@@ -89,27 +88,27 @@ def python_of(page: str) -> list[Block]:
     return [block for block in blocks_of(page) if block.language == "python"]
 
 
-def test_blocks_are_found_with_what_is_said_of_them() -> None:
-    text = "# A\n\n```python\n# no heading\nx = 1\n```\n\n## B\n\n<!-- not run: too dear -->\n\n```sh\nls  # a\n```\n"
+def test_blocks_are_parsed() -> None:
+    text = "# A\n\n```python\n# no heading\nx = 1\n```\n\n## B\n\n<!-- not run: too slow -->\n\n```sh\nls  # a\n```\n"
     text += "\n    old\n\n- a\n\n    b\n"
     first, second = read_blocks(text)
     assert first == Block("python", "# no heading\nx = 1\n", "A", 3, None)
-    assert second == Block("sh", "ls  # a\n", "B", 12, "too dear")
+    assert second == Block("sh", "ls  # a\n", "B", 12, "too slow")
     assert indented_blocks(text) == ["    old"]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_says_what_it_is(page: str) -> None:
+def test_every_block_has_a_known_language(page: str) -> None:
     known = {"python", "sh", *SILENT}
     languages = {block.language for block in blocks_of(page) if not block.language.startswith("{")}
     assert languages <= known
     assert indented_blocks((ROOT / page).read_text(encoding="utf-8")) == []
 
 
-def test_few_blocks_are_left_out_and_each_says_why() -> None:
-    left = [(page, block.reason) for page in PAGES for block in blocks_of(page) if block.reason is not None]
-    assert all(page in PAGES and reason and len(reason.split()) > 3 for page, reason in left)
-    assert len(left) <= MOST
+def test_few_blocks_are_skipped_and_each_has_a_reason() -> None:
+    skipped = [(page, block.reason) for page in PAGES for block in blocks_of(page) if block.reason is not None]
+    assert all(page in PAGES and reason and len(reason.split()) > 3 for page, reason in skipped)
+    assert len(skipped) <= MAX_SKIPPED
     assert sum(len(python_of(page)) for page in PAGES) > 50
 
 
@@ -123,7 +122,7 @@ def group() -> Any:
 
 
 def commands_in(code: str) -> Iterator[list[str]]:
-    """The words of each line of a block, without remarks and variables of the environment."""
+    """Yield the words of each line of a block, without comments and environment variables."""
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         while words and re.match(r"\w+=", words[0]):
@@ -132,38 +131,38 @@ def commands_in(code: str) -> Iterator[list[str]]:
             yield words
 
 
-def faults_of(words: list[str], group: Any) -> str | None:
-    """What is wrong with a command of a page, or None."""
+def command_fault(words: list[str], group: Any) -> str | None:
+    """Return the fault of a command of a page, or None."""
     match words:
         case ["genlabel", *rest] | ["torchrun", _, _, "-m", "genlabel", *rest]:
-            return _faults_of_genlabel(rest, group)
+            return _genlabel_fault(rest, group)
         case ["make", *targets]:
-            made = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M)
-            return next((f"no target {target}" for target in targets if target not in made), None)
-        case ["pip", "install", *what]:
-            extras = set(re.findall(r"[\w-]+", "".join(re.findall(r"\[(.*?)\]", " ".join(what)))))
+            known_targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M)
+            return next((f"no target {target}" for target in targets if target not in known_targets), None)
+        case ["pip", "install", *packages]:
+            extras = set(re.findall(r"[\w-]+", "".join(re.findall(r"\[(.*?)\]", " ".join(packages)))))
             return f"no extra {extras}" if extras - set(_extras()) else None
         case ["python", script, *options]:
-            return _faults_of_script(script, options)
+            return _script_fault(script, options)
         case ["dask", *_]:
             return None
     return f"unknown program {words[0]}"
 
 
-def _faults_of_genlabel(words: list[str], group: Any) -> str | None:
+def _genlabel_fault(words: list[str], group: Any) -> str | None:
     command = group.commands.get(words[0])
     if command is None:
         return f"no command {words[0]}"
     try:
-        given = command.make_context(words[0], list(words[1:])).params
-        if words[0] == "reproduce" and given["ids"]:
-            find(given["ids"])
-    except Exception as error:  # whatever it is, a reader would meet it
+        params = command.make_context(words[0], list(words[1:])).params
+        if words[0] == "reproduce" and params["ids"]:
+            find(params["ids"])
+    except Exception as error:  # a reader would meet any exception
         return str(error) or repr(error)
     return None
 
 
-def _faults_of_script(script: str, options: list[str]) -> str | None:
+def _script_fault(script: str, options: list[str]) -> str | None:
     path = ROOT / script
     if not path.is_file():
         return f"no file {script}"
@@ -193,43 +192,43 @@ def _extras() -> dict[str, list[str]]:
         ("rm -r a", "unknown program"),
     ],
 )
-def test_a_command_that_no_program_knows_is_found(line: str, fault: str | None, group: Any) -> None:
+def test_invalid_command_is_reported(line: str, fault: str | None, group: Any) -> None:
     (words,) = commands_in(line)
-    found = faults_of(words, group)
-    assert found is None if fault is None else found is not None and fault.lower() in found.lower(), found
+    message = command_fault(words, group)
+    assert message is None if fault is None else message is not None and fault.lower() in message.lower(), message
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(block.language == "sh" for block in blocks_of(page))])
-def test_the_commands_of_a_page_are_known(page: str, group: Any) -> None:
+def test_commands_of_a_page_are_valid(page: str, group: Any) -> None:
     shown = [words for block in blocks_of(page) if block.language == "sh" for words in commands_in(block.code)]
     assert shown
-    assert [(words, fault) for words in shown if (fault := faults_of(words, group))] == []
+    assert [(words, fault) for words in shown if (fault := command_fault(words, group))] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_in_sentences_have_their_options(page: str, group: Any) -> None:
-    """Between backticks a command may be half a command: its name and its options are looked at."""
+def test_options_of_commands_in_sentences_exist(page: str, group: Any) -> None:
+    """A command between backticks may be incomplete: check its name and its options."""
     text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
     text = text.split("\n## 0.2.0 ")[0]  # older versions had other commands
     for command in re.findall(r"(?<!`)`(genlabel [^`]+|python benchmarks/[^`]+)`", text):
         words = shlex.split(command)
         if words[0] == "python":
-            assert _faults_of_script(words[1], words[2:]) is None, command
+            assert _script_fault(words[1], words[2:]) is None, command
             continue
         known = group.commands[words[1]]
-        options = {name for one in known.params for name in (*one.opts, *one.secondary_opts)}
+        options = {name for param in known.params for name in (*param.opts, *param.secondary_opts)}
         assert {word.split("=")[0] for word in words[2:] if word.startswith("-") and word != "-"} <= options, command
 
 
 # Python
 
 
-def _nothing(space: dict[str, Any]) -> None:
-    """The page has all it needs."""
+def _no_setup(space: dict[str, Any]) -> None:
+    """Add no objects: the page defines all that it uses."""
 
 
-def give_loop(space: dict[str, Any]) -> None:
-    """A network with named stages, and digits to train it on."""
+def set_up_loop(space: dict[str, Any]) -> None:
+    """Add a network with named stages, and digits to train it."""
     torch.manual_seed(0)
     stages = {"stem": nn.Conv2d(1, 6, 3, padding=1), "layer1": nn.Conv2d(6, 6, 3), "layer2": nn.Conv2d(6, 6, 3)}
     rest = {"relu": nn.ReLU(), "pool": nn.AdaptiveAvgPool2d(1), "flat": nn.Flatten(), "fc": nn.Linear(6, 10)}
@@ -241,14 +240,14 @@ def give_loop(space: dict[str, Any]) -> None:
     space["optimizer"] = torch.optim.SGD(network.parameters(), lr=0.1)
 
 
-def give_quiet(space: dict[str, Any]) -> None:
-    """What keeps Lightning from writing."""
+def set_up_lightning(space: dict[str, Any]) -> None:
+    """Add options that keep Lightning from writing."""
     words = ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")
     space["quiet"] = dict.fromkeys(words, False) | {"accelerator": "cpu", "default_root_dir": Path.cwd()}
 
 
-def give_vit(space: dict[str, Any]) -> None:
-    """A model of transformers, its arguments and rows."""
+def set_up_vit(space: dict[str, Any]) -> None:
+    """Add a model of transformers, its training arguments and rows."""
     import transformers
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -259,24 +258,24 @@ def give_vit(space: dict[str, Any]) -> None:
     space["rows"] = [{"pixel_values": x, "labels": int(y)} for x, y in space["dataset"]]
 
 
-GIVEN: dict[tuple[str, str], Callable[[dict[str, Any]], None]] = {
-    ("docs/images.md", "In your own loop"): give_loop,
-    ("docs/images.md", "Lightning"): give_quiet,
-    ("docs/images.md", "Hugging Face transformers"): give_vit,
+SETUP: dict[tuple[str, str], Callable[[dict[str, Any]], None]] = {
+    ("docs/images.md", "In your own loop"): set_up_loop,
+    ("docs/images.md", "Lightning"): set_up_lightning,
+    ("docs/images.md", "Hugging Face transformers"): set_up_vit,
 }
-"""What the readers of a section have already."""
-NEEDED = {
+"""Functions that add the objects which readers of a section already have."""
+PACKAGES = {
     ("docs/images.md", "Lightning"): ("pytorch_lightning",),
     ("docs/images.md", "Hugging Face transformers"): ("transformers", "accelerate"),
     ("docs/densities.md", "Densities for every shape of data"): ("zuko",),
     ("docs/persistence.md", "ONNX"): ("onnx",),
 }
-"""Packages without which the blocks of a section are skipped."""
-SHORTER = {
+"""Packages that the blocks of a section need; without them they are skipped."""
+REPLACEMENTS = {
     "docs/commands.md": {'make_classifier("genlabel")': 'make_classifier("stacked")', ", intervals=True": ""},
 }
-"""Words of blocks that would take many seconds, and what stands in for them."""
-RUN = {
+"""Slow parts of blocks and their faster replacements."""
+EXTRA_OPTIONS = {
     "genlabel fit data.csv --target churned -o model": [
         "--method",
         "vanilla",
@@ -289,28 +288,28 @@ RUN = {
     "genlabel datasets --search glass": [],
     "genlabel reproduce --list": [],
 }
-"""Commands that are run where they stand, each with what makes it cheap."""
+"""Commands that are run, each with options that make it fast."""
 
 
 def run_commands(code: str) -> None:
     for words in commands_in(code):
-        if " ".join(words) in RUN:
-            done = CliRunner().invoke(app, [*words[1:], *RUN[" ".join(words)]], prog_name="genlabel")
-            assert done.exit_code == 0, done.output
+        if " ".join(words) in EXTRA_OPTIONS:
+            result = CliRunner().invoke(app, [*words[1:], *EXTRA_OPTIONS[" ".join(words)]], prog_name="genlabel")
+            assert result.exit_code == 0, result.output
 
 
 def run_python(page: str, block: Block, space: dict[str, Any]) -> None:
-    """Run a block; one of a session must print what it shows, one that ends in an error must raise it."""
+    """Run a block; a session must print the shown output, a block that shows an error must raise it."""
     if ">>>" in block.code:
         return _run_session(page, block, space)
     code = block.code
-    for word, instead in SHORTER.get(page, {}).items():
-        code = code.replace(word, instead)
+    for text, replacement in REPLACEMENTS.get(page, {}).items():
+        code = code.replace(text, replacement)
     program = compile("\n" * block.line + code, str(ROOT / page), "exec")
-    if told := RAISED.search(code):
-        with pytest.raises(Exception, match="^" + re.escape(told[2]) + "$") as raised:
+    if shown_error := RAISED.search(code):
+        with pytest.raises(Exception, match="^" + re.escape(shown_error[2]) + "$") as raised:
             exec(program, space)
-        assert type(raised.value).__name__ == told[1]
+        assert type(raised.value).__name__ == shown_error[1]
         return None
     return exec(program, space)
 
@@ -318,44 +317,44 @@ def run_python(page: str, block: Block, space: dict[str, Any]) -> None:
 def _run_session(page: str, block: Block, space: dict[str, Any]) -> None:
     session = doctest.DocTestParser().get_doctest(block.code, {}, page, str(ROOT / page), block.line)
     session.globs = space
-    said: list[str] = []
+    differences: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    runner.run(session, out=said.append, clear_globs=False)
-    assert not said, "\n".join(said)
+    runner.run(session, out=differences.append, clear_globs=False)
+    assert not differences, "\n".join(differences)
 
 
 def run_page(page: str) -> tuple[dict[str, Any], list[str]]:
-    """Run a page from its top; return what it leaves, and the sections that were skipped for want of a package."""
+    """Run a page from its top; return its namespace and the sections skipped because a package is missing."""
     space, skipped, heading = {"__name__": Path(page).stem}, list[str](), ""
     for block in blocks_of(page):
-        place = (page, block.heading)
-        if lacking := [name for name in NEEDED.get(place, ()) if find_spec(name) is None]:
-            skipped.append(f"{block.heading}: {', '.join(lacking)}")
+        section = (page, block.heading)
+        if missing := [name for name in PACKAGES.get(section, ()) if find_spec(name) is None]:
+            skipped.append(f"{block.heading}: {', '.join(missing)}")
         elif block.language == "sh":
             run_commands(block.code)
         elif block.language == "python" and block.reason is None:
             if block.heading != heading:
-                GIVEN.get(place, _nothing)(space)
+                SETUP.get(section, _no_setup)(space)
                 heading = block.heading
             run_python(page, block, space)
     return space, skipped
 
 
-DEAR = {"docs/diagnosis.md", "docs/images.md", "docs/estimators.md", "docs/intervals.md", "docs/theory.md"}
-"""Pages whose blocks train for seconds, of what other tests train as well: they run in the long profile."""
+SLOW_PAGES = {"docs/diagnosis.md", "docs/images.md", "docs/estimators.md", "docs/intervals.md", "docs/theory.md"}
+"""Pages whose blocks train for seconds and repeat other tests: they run in the long profile."""
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.long) if page in DEAR else page
+        pytest.param(page, marks=pytest.mark.long) if page in SLOW_PAGES else page
         for page in PAGES
         if python_of(page) and page not in SAME
     ],
 )
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 @pytest.mark.usefixtures("their_own_advice")
-def test_the_python_of_a_page_runs(
+def test_python_of_a_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -363,35 +362,35 @@ def test_the_python_of_a_page_runs(
     space, skipped = run_page(page)
     if skipped:
         pytest.skip(f"not installed: {'; '.join(skipped)}")
-    FOUND.get(page, lambda space, printed: None)(space, capsys.readouterr().out)
+    CHECKS.get(page, lambda space, printed: None)(space, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", SAME)
-def test_a_page_with_the_blocks_of_another_has_the_same(page: str) -> None:
+def test_pages_with_the_same_blocks_agree(page: str) -> None:
     assert [block.code for block in python_of(page)] == [block.code for block in python_of(SAME[page])]
 
 
-def test_all_that_is_said_of_pages_is_of_pages_that_there_are() -> None:
-    assert {*FOUND, *SHORTER, *SAME} <= set(PAGES)
-    for page, heading in (*GIVEN, *NEEDED):
+def test_declared_pages_and_sections_exist() -> None:
+    assert {*CHECKS, *REPLACEMENTS, *SAME} <= set(PAGES)
+    for page, heading in (*SETUP, *PACKAGES):
         assert heading in {block.heading for block in python_of(page)}
     shown = {" ".join(w) for page in PAGES for b in blocks_of(page) if b.language == "sh" for w in commands_in(b.code)}
-    assert set(RUN) <= shown
+    assert set(EXTRA_OPTIONS) <= shown
 
 
-# What came out
+# Checks of the results
 
 
-def found_readme(space: dict[str, Any], printed: str) -> None:
+def check_readme(space: dict[str, Any], printed: str) -> None:
     assert space["model"].score(space["X_test"], space["y_test"]) > 0.9
     assert space["proba"].shape == (54, 3)
     right = space["network"].eval()(space["x"].float() / 16).argmax(1) == space["y"]
     assert float(right.float().mean()) > 0.9
 
 
-def found_commands(space: dict[str, Any], printed: str) -> None:
-    found = pd.read_csv("predictions.csv")
-    assert found["customer"].tolist() == list(range(240, 300))
+def check_commands(space: dict[str, Any], printed: str) -> None:
+    frame = pd.read_csv("predictions.csv")
+    assert frame["customer"].tolist() == list(range(240, 300))
     columns = [
         "prediction",
         "probability_no",
@@ -402,19 +401,19 @@ def found_commands(space: dict[str, Any], printed: str) -> None:
         "high_yes",
         "typicality",
     ]
-    assert found.columns.tolist()[1:] == columns
+    assert frame.columns.tolist()[1:] == columns
     truth = space["customers"]["churned"][240:].to_numpy()
     assert (space["predictions"]["prediction"] == truth).mean() > 0.6
     assert space["fitted"].held_out.rows == 48
 
 
-def found_densities(space: dict[str, Any], printed: str) -> None:
+def check_densities(space: dict[str, Any], printed: str) -> None:
     np.testing.assert_allclose(space["mass"], 1.0, atol=0.02)
     assert space["classifier"].score(space["X"], space["y"]) > 0.9
     assert (space["many"].log_prob(space["X"]).argmax(1) == space["y"]).mean() > 0.97
 
 
-def found_diagnosis(space: dict[str, Any], printed: str) -> None:
+def check_diagnosis(space: dict[str, Any], printed: str) -> None:
     from genlabel.evaluation.diagnosis.diagnose import SENTENCES
 
     text = (ROOT / "docs" / "diagnosis.md").read_text()
@@ -428,7 +427,7 @@ def found_diagnosis(space: dict[str, Any], printed: str) -> None:
     assert set(re.findall(r"^\| `([\w ]+)` \|", text, flags=re.M)) == set(SENTENCES)
 
 
-def found_estimators(space: dict[str, Any], printed: str) -> None:
+def check_estimators(space: dict[str, Any], printed: str) -> None:
     wine = space["wine"]
     assert {"learning_rate", "weight_decay", "clean_fraction", "average"} <= set(wine.best_params_)
     assert 0.9 < wine.density_.report_["accuracy"] <= 1.0
@@ -439,7 +438,7 @@ def found_estimators(space: dict[str, Any], printed: str) -> None:
     assert "100%  support" in printed
 
 
-def found_extending(space: dict[str, Any], printed: str) -> None:
+def check_extending(space: dict[str, Any], printed: str) -> None:
     X = space["X"]
     centre = np.median(X[:50], axis=0)
     scale = np.abs(X[:50] - centre).mean(0)
@@ -451,7 +450,7 @@ def found_extending(space: dict[str, Any], printed: str) -> None:
     assert len(space["EXPERIMENT"].cells("smoke")) == 2
 
 
-def found_genmix(space: dict[str, Any], printed: str) -> None:
+def check_genmix(space: dict[str, Any], printed: str) -> None:
     assert space["error"] <= 1e-6
     assert space["more"].shape == (300, 2)
     assert space["boosted"].score(space["X"], space["y"]) > 0.95
@@ -459,7 +458,7 @@ def found_genmix(space: dict[str, Any], printed: str) -> None:
     assert float(np.median(space["hidden"].misfit_)) < 0.2
 
 
-def found_images(space: dict[str, Any], printed: str) -> None:
+def check_images(space: dict[str, Any], printed: str) -> None:
     assert space["trained"].test.accuracy > 0.9
     assert "best validation epoch" in printed
     assert space["target"].shape == (16, 10)
@@ -470,7 +469,7 @@ def found_images(space: dict[str, Any], printed: str) -> None:
     assert float(space["trainer"].mixup.density.steps) == 2.0
 
 
-def found_intervals(space: dict[str, Any], printed: str) -> None:
+def check_intervals(space: dict[str, Any], printed: str) -> None:
     lower, upper, proba = (space[name] for name in ("lower", "upper", "proba"))
     np.testing.assert_allclose([proba[6, 0], lower[6, 0], upper[6, 0]], [0.74, 0.19, 1.0], atol=0.1)
     np.testing.assert_allclose([proba[0, 0], lower[0, 0], upper[0, 0]], [1.0, 0.87, 1.0], atol=0.1)
@@ -479,61 +478,61 @@ def found_intervals(space: dict[str, Any], printed: str) -> None:
     assert space["half"].venn_abers_.y.shape == (142,)
 
 
-def found_keeping(space: dict[str, Any], printed: str) -> None:
+def check_persistence(space: dict[str, Any], printed: str) -> None:
     again, X = space["again"], space["X"]
     assert repr(again) == "<GenLabelClassifier for 14 columns and 3 classes>"
     np.testing.assert_array_equal(again.predict_proba(X), space["model"].predict_proba(X))
     assert space["path"].stat().st_size > 1000
 
 
-def found_label_models(space: dict[str, Any], printed: str) -> None:
+def check_stacked_density(space: dict[str, Any], printed: str) -> None:
     assert space["model"].report_["log_loss"] < 0.5
     assert space["labeler"].density_.report_["chosen"]
 
 
-def found_loops(space: dict[str, Any], printed: str) -> None:
+def check_integrations(space: dict[str, Any], printed: str) -> None:
     torch.testing.assert_close(space["target"].sum(1), torch.ones(len(space["target"])))
     assert bool(space["net"].weight.grad.abs().sum() > 0)
     right = space["network"](torch.from_numpy(space["X_train"])).argmax(1) == torch.from_numpy(space["y_train"])
     assert float(right.float().mean()) > 0.95
 
 
-def found_report(space: dict[str, Any], printed: str) -> None:
+def check_report(space: dict[str, Any], printed: str) -> None:
     assert "the program that made it" in Path("iris.html").read_text(encoding="utf-8")
     assert (ROOT / "docs" / "images" / "report.png").stat().st_size < 150_000
 
 
-def found_support(space: dict[str, Any], printed: str) -> None:
+def check_typicality(space: dict[str, Any], printed: str) -> None:
     assert (space["support"] <= 0.05).mean() <= 0.12
     assert (space["model"].typicality(space["odd"]) <= 0.05).all()
     assert space["model"].typicality_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]
 
 
-def found_tables(space: dict[str, Any], printed: str) -> None:
+def check_tables(space: dict[str, Any], printed: str) -> None:
     assert space["table"].X.columns.tolist() == ["price"]
     assert any("left out column 'order'" in note for note in space["table"].notes)
 
 
-def found_theory(space: dict[str, Any], printed: str) -> None:
+def check_theory(space: dict[str, Any], printed: str) -> None:
     assert sum(block.code.count(">>>") for block in python_of("docs/theory.md")) > 60
 
 
-FOUND: dict[str, Callable[[dict[str, Any], str], None]] = {
-    "README.md": found_readme,
-    "docs/commands.md": found_commands,
-    "docs/densities.md": found_densities,
-    "docs/diagnosis.md": found_diagnosis,
-    "docs/estimators.md": found_estimators,
-    "docs/extending.md": found_extending,
-    "docs/genmix.md": found_genmix,
-    "docs/images.md": found_images,
-    "docs/intervals.md": found_intervals,
-    "docs/persistence.md": found_keeping,
-    "docs/stacked-density.md": found_label_models,
-    "docs/integrations.md": found_loops,
-    "docs/report.md": found_report,
-    "docs/typicality.md": found_support,
-    "docs/tables.md": found_tables,
-    "docs/theory.md": found_theory,
+CHECKS: dict[str, Callable[[dict[str, Any], str], None]] = {
+    "README.md": check_readme,
+    "docs/commands.md": check_commands,
+    "docs/densities.md": check_densities,
+    "docs/diagnosis.md": check_diagnosis,
+    "docs/estimators.md": check_estimators,
+    "docs/extending.md": check_extending,
+    "docs/genmix.md": check_genmix,
+    "docs/images.md": check_images,
+    "docs/intervals.md": check_intervals,
+    "docs/persistence.md": check_persistence,
+    "docs/stacked-density.md": check_stacked_density,
+    "docs/integrations.md": check_integrations,
+    "docs/report.md": check_report,
+    "docs/typicality.md": check_typicality,
+    "docs/tables.md": check_tables,
+    "docs/theory.md": check_theory,
 }
-"""What the blocks of a page must have left, given all that was printed."""
+"""Checks of the namespace that the blocks of a page leave, and of all printed output."""

@@ -1,6 +1,6 @@
-"""Every public call has an example in its docstring, and every result names the call that makes it.
+"""Every public callable has an example in its docstring, and every result names the function that returns it.
 
-The examples run as doctests, those of the adapters in their own tests; this looks for what has none.
+The examples run as doctests, those of the adapters in their own tests.
 """
 
 import ast
@@ -24,25 +24,25 @@ MADE_BY = {
     "RecordStore": "open_store",
     "TheoremCheck": "check_theorem",
 }
-"""Classes without a public constructor: the call named here returns them, and its example shows them."""
+"""Classes without a public constructor and the function that returns them and shows them in its example."""
 WITHIN = {"HoldoutScores": "FittedTable"}
-"""Classes that are a field of another."""
+"""Classes that are a field of another class."""
 ADAPTERS = {"GenLabelCallback": "lightning", "GenLabelTrainer": "trainer"}
-"""Classes whose packages take half a minute to import; their files are read instead."""
+"""Classes whose packages take half a minute to import; the tests read their files instead."""
 NOT_RUN = {"check_dask_scheduler"}
-"""Calls whose example does not run: it waits for a scheduler; `tests/records/test_run.py` starts one."""
+"""Functions whose example does not run: it needs a scheduler; `tests/evaluation/records/test_run.py` starts one."""
 EXAMPLE = re.compile(r"^\s*>>> (?!.*\+SKIP)", flags=re.M)
 
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the site that knows the public names."""
+    """Import the extension of the site that lists the public names."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     return import_module("_ext.names")
 
 
 def public(names: Any) -> dict[str, Any]:
-    """All public names with their values, except the adapters."""
+    """Return all public names with their values, except the adapters."""
     return {
         name: getattr(import_module(package), name)
         for package in names.packages()
@@ -52,13 +52,13 @@ def public(names: Any) -> dict[str, Any]:
 
 
 def is_tuple(value: Any) -> bool:
-    """Whether it is a plain record: a named tuple, or a dictionary of a known form."""
+    """Return True for a named tuple or a typed dictionary."""
     named = inspect.isclass(value) and issubclass(value, tuple) and hasattr(value, "_fields")
     return named or typing.is_typeddict(value)
 
 
 def is_call(value: Any) -> bool:
-    """Whether somebody calls it: a function, or a class that is neither abstract nor a record nor an error."""
+    """Return True for a function, or a class that is neither abstract nor a record nor an error."""
     if not inspect.isclass(value):
         return callable(value) and inspect.isfunction(inspect.unwrap(value))
     abstract = inspect.isabstract(value) or getattr(value, "_is_protocol", False)
@@ -70,17 +70,17 @@ def has_example(value: Any) -> bool:
 
 
 def named(names: Any, value: Any) -> set[str]:
-    """The public names between backticks in a docstring."""
-    said = re.findall(r"`([\w.]+)`", value.__doc__ or "")
-    return {full for full in map(names.public_name, said) if full is not None}
+    """Return the public names between backticks in a docstring."""
+    quoted = re.findall(r"`([\w.]+)`", value.__doc__ or "")
+    return {full for full in map(names.public_name, quoted) if full is not None}
 
 
 def words(*annotations: Any) -> set[str]:
-    """The names in annotations, which are texts."""
+    """Return the names in annotations, which are strings."""
     return set(re.findall(r"\w+", " ".join(map(str, annotations))))
 
 
-def test_every_call_has_an_example(names: Any) -> None:
+def test_every_callable_has_an_example(names: Any) -> None:
     calls = {
         name: value for name, value in public(names).items() if is_call(value) and name not in NOT_RUN.union(MADE_BY)
     }
@@ -89,28 +89,28 @@ def test_every_call_has_an_example(names: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
-def test_what_is_not_imported_here_has_an_example_too(name: str) -> None:
+def test_adapters_have_an_example(name: str) -> None:
     file = ROOT / "src" / "genlabel" / "integrations" / f"{ADAPTERS[name]}.py"
-    found = {node.name: node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)}
-    assert EXAMPLE.search(ast.get_docstring(found[name]) or "")
+    classes = {node.name: node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)}
+    assert EXAMPLE.search(ast.get_docstring(classes[name]) or "")
     test = (ROOT / "tests" / "integrations" / f"test_{ADAPTERS[name]}.py").read_text()
     assert f'doctest.testmod(import_module("genlabel.integrations.{ADAPTERS[name]}")' in test
 
 
-def test_a_record_names_a_call_that_makes_or_takes_it(names: Any) -> None:
+def test_records_name_a_related_function(names: Any) -> None:
     records = {name: value for name, value in public(names).items() if is_tuple(value) and not has_example(value)}
     assert len(records) > 3
     calls = {name: named(names, value) - {names.public_name(name)} for name, value in records.items()}
-    assert [name for name, found in calls.items() if not found] == []
+    assert [name for name, mentioned in calls.items() if not mentioned] == []
 
 
 @pytest.mark.parametrize("name", sorted(MADE_BY))
-def test_what_nobody_constructs_names_the_call_that_returns_it(names: Any, name: str) -> None:
-    known = public(names)
-    made = known[MADE_BY[name]]
-    assert names.public_name(MADE_BY[name]) in named(names, known[name])
-    assert has_example(made)
+def test_results_name_the_function_that_returns_them(names: Any, name: str) -> None:
+    values = public(names)
+    maker = values[MADE_BY[name]]
+    assert names.public_name(MADE_BY[name]) in named(names, values[name])
+    assert has_example(maker)
     outer = WITHIN.get(name, name)
-    assert outer in words(inspect.signature(made).return_annotation)
-    fields = words(*(inspect.get_annotations(known[outer]).values()))
+    assert outer in words(inspect.signature(maker).return_annotation)
+    fields = words(*(inspect.get_annotations(values[outer]).values()))
     assert outer == name or name in fields

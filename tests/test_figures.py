@@ -1,7 +1,7 @@
-"""Every measured figure of README and of the two start pages comes from a record: computed here, and looked for there.
+"""Every measured number of README and of the two start pages is computed from a record here and searched for there.
 
-A figure is declared with the words around it. What is left of a page without these, its code and its settings must have
-no digit: a figure that nobody computes does not get onto these pages.
+A number is declared with the words around it. The rest of a page, without code and settings, must have no digit: no
+number stands on these pages that is not computed.
 """
 
 import json
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not RESULTS.exists(), reason="needs the source t
 
 @cache
 def plain(name: str) -> Any:
-    """A record that is plain JSON."""
+    """Read a record in plain JSON."""
     return json.loads((RESULTS / f"{name}.json").read_text())
 
 
@@ -39,7 +39,7 @@ def benchmark(name: str = "benchmark") -> pd.DataFrame:
 
 @cache
 def images(setting: str) -> pd.DataFrame:
-    """Mean and standard deviation over the seeds, by method."""
+    """Return mean and standard deviation over the seeds, by method."""
     records = in_percent(load_records(RESULTS / "paper" / f"{setting}.json", PAPER_SCHEMA).frame)
     score = "robust_accuracy" if "robust" in setting else "accuracy"
     assert (records.groupby("method")["seed"].nunique() == 3).all()
@@ -47,9 +47,9 @@ def images(setting: str) -> pd.DataFrame:
 
 
 def spread(setting: str, digits: int, *methods: str) -> tuple[str, ...]:
-    """Each as "24.9 ± 6.9"."""
-    found = images(setting)
-    return tuple(f"{found['mean'][one]:.{digits}f} ± {found['std'][one]:.{digits}f}" for one in methods)
+    """Format mean and standard deviation of each method as "24.9 ± 6.9"."""
+    scores = images(setting)
+    return tuple(f"{scores['mean'][method]:.{digits}f} ± {scores['std'][method]:.{digits}f}" for method in methods)
 
 
 def mean(score: str, *methods: str) -> tuple[float, ...]:
@@ -63,35 +63,38 @@ def seconds(*methods: str) -> tuple[str, ...]:
 
 
 def counts(other: str) -> tuple[int, int]:
-    """Of how many sets the default has the lower, and the higher log-loss."""
-    found = wins(benchmark(), "default", other, "log_loss")
-    return found.better, found.worse
+    """Count the datasets on which the default has the lower and the higher log-loss."""
+    result = wins(benchmark(), "default", other, "log_loss")
+    return result.better, result.worse
 
 
 def shares(other: str, records: pd.DataFrame | None = None) -> tuple[float, float]:
-    """The same in percent, of all sets or of some."""
-    found = wins(benchmark() if records is None else records, "default", other, "log_loss")
-    return 100 * found.better / found.sets, 100 * found.worse / found.sets
+    """Return the counts in percent of all datasets or of those in `records`."""
+    result = wins(benchmark() if records is None else records, "default", other, "log_loss")
+    return 100 * result.better / result.sets, 100 * result.worse / result.sets
 
 
 def never_mixed() -> tuple[float]:
     records = benchmark()
     chosen = records.loc[records["method"] == "default", "parameters"]
-    return (100 * float(np.mean([one["clean_fraction"] == 1 for one in chosen])),)
+    return (100 * float(np.mean([params["clean_fraction"] == 1 for params in chosen])),)
 
 
 @cache
 def accidents() -> pd.DataFrame:
-    """Those of fifteen splits: a line for each set, a column for each method."""
+    """Count fits worse than the prior in fifteen splits: a row for each dataset, a column for each method."""
     sets = plain("accidents")["sets"].values()
     methods = ("default", "vanilla", "mixup", "stacked density")
-    rows = [{m: int((np.array(one[m]) > 1.1 * np.array(one["shares"])).sum()) for m in methods} for one in sets]
-    return pd.DataFrame(rows, index=[one["name"] for one in sets])
+    rows = [
+        {method: int((np.array(dataset[method]) > 1.1 * np.array(dataset["shares"])).sum()) for method in methods}
+        for dataset in sets
+    ]
+    return pd.DataFrame(rows, index=[dataset["name"] for dataset in sets])
 
 
 def fits_of_accidents() -> int:
-    found = plain("accidents")
-    return len(found["sets"]) * len(found["seeds"])
+    record = plain("accidents")
+    return len(record["sets"]) * len(record["seeds"])
 
 
 def accidents_of_both() -> tuple[int, int]:
@@ -103,34 +106,34 @@ def accidents_of_both() -> tuple[int, int]:
 
 def accidents_of_one_set() -> tuple[str, str, int, str, int]:
     words = {4: "Four", 6: "six"}
-    found = accidents()["default"]
-    name = str(found.idxmax())
-    n = next(one["n"] for one in plain("accidents")["sets"].values() if one["name"] == name)
-    return words[int(found.max())], words[int(found.sum())], fits_of_accidents(), name, n
+    counts_of_default = accidents()["default"]
+    name = str(counts_of_default.idxmax())
+    n = next(dataset["n"] for dataset in plain("accidents")["sets"].values() if dataset["name"] == name)
+    return words[int(counts_of_default.max())], words[int(counts_of_default.sum())], fits_of_accidents(), name, n
 
 
 def step_ratio() -> tuple[float]:
-    """Of the first run of the library's own loop."""
+    """Return the step ratio of the first run of the library's own loop."""
     return (next(run for run in plain("images-speed")["runs"] if run["door"] == "loop")["step_ratio"]["near"],)
 
 
 def cost_ratio(*sizes: str) -> tuple[float, ...]:
-    found = plain("cost")
-    return tuple(found[size]["default"]["seconds"] / found[size]["boosting"]["seconds"] for size in sizes)
+    record = plain("cost")
+    return tuple(record[size]["default"]["seconds"] / record[size]["boosting"]["seconds"] for size in sizes)
 
 
 def cost_over_catboost() -> tuple[float]:
-    found = dataset_means(benchmark(), "seconds")
-    return (float((found["default"] / found["catboost"]).median()),)
+    means = dataset_means(benchmark(), "seconds")
+    return (float((means["default"] / means["catboost"]).median()),)
 
 
 def two_circle(*names: str) -> tuple[float, ...]:
-    found = plain("densities")["two-circle"]
-    return tuple(100 * float(np.mean([run["accuracy"] for run in found[name]])) for name in names)
+    densities = plain("densities")["two-circle"]
+    return tuple(100 * float(np.mean([run["accuracy"] for run in densities[name]])) for name in names)
 
 
 def soft_labels() -> tuple[int, float]:
-    """And that nothing is gained, as the sentence says."""
+    """Return the number of datasets and the cost; assert that GenMix gains nothing, as the page states."""
     tables = plain("soft-labels")["tables"]
     for model, rows in tables.items():
         for kind in ("GenMix", "GenMix, any lam"):
@@ -142,7 +145,7 @@ def soft_labels() -> tuple[int, float]:
 
 
 class Figure(NamedTuple):
-    """A sentence, or a part of one, with places for figures, the pages that have it, and what computes the figures."""
+    """A sentence with placeholders for numbers, the pages that have it, and the function that computes the numbers."""
 
     pages: tuple[str, ...]
     words: str
@@ -237,19 +240,19 @@ SETTINGS = {
         "higher on 28.4 % of the sets, lower on 29.6 %",
     ],
 }  # fmt: skip
-"""What is no measurement of ours, or is computed elsewhere: statements and shares of the paper's tables in
-tests/paper/test_results.py; the ratios of `make bench`, which stands beside them, are printed and not kept."""
+"""Numbers that are settings or are computed elsewhere: statements and shares of the paper's tables in
+tests/paper/test_results.py; ratios of `make bench` are printed next to the command and not saved."""
 
 
 def prose(page: str) -> str:
-    """A page on one line, without code, pictures and the targets of links."""
+    """Return a page as one line, without code, images and link targets."""
     text = re.sub(r"^```.*?^```$", " ", (ROOT / page).read_text(encoding="utf-8"), flags=re.S | re.M)
     text = re.sub(r"!\[.*?\]\(.*?\)|\$\$.*?\$\$", " ", re.sub(r"`[^`]+`", "`code`", text), flags=re.S)
     return " ".join(re.sub(r"\]\([^()]*\)", "]", text).split())
 
 
 def table() -> list[str]:
-    """The lines of README's table, from the records."""
+    """Return the rows of README's table, computed from the records."""
     lines = dict[float, str]()
     for records, only in ((benchmark(), None), (benchmark("benchmark-networks"), ("tabm", "realmlp"))):
         accuracy, loss = (dataset_means(records, score).mean() for score in ("accuracy", "log_loss"))
@@ -264,23 +267,23 @@ def table() -> list[str]:
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=[figure.words[:50] for figure in FIGURES])
-def test_a_figure_is_that_of_the_records(figure: Figure) -> None:
-    said = figure.words.format(*figure.values())
+def test_number_equals_the_records(figure: Figure) -> None:
+    sentence = figure.words.format(*figure.values())
     for page in figure.pages:
-        assert said in prose(page), said
+        assert sentence in prose(page), sentence
 
 
-def test_the_table_of_the_readme_is_that_of_the_records() -> None:
+def test_table_of_the_readme_equals_the_records() -> None:
     text = (ROOT / README).read_text(encoding="utf-8")
     start = text.index("| default |")
     assert text[start : text.index("\n\n", start)].splitlines() == table()
 
 
 @pytest.mark.parametrize("page", SETTINGS)
-def test_no_other_figure_is_on_the_page(page: str) -> None:
+def test_page_has_no_undeclared_number(page: str) -> None:
     text = prose(page)
-    said = [figure.words.format(*figure.values()) for figure in FIGURES if page in figure.pages]
-    for words in sorted([*said, *SETTINGS[page], *(table() if page == README else [])], key=len, reverse=True):
+    sentences = [figure.words.format(*figure.values()) for figure in FIGURES if page in figure.pages]
+    for words in sorted([*sentences, *SETTINGS[page], *(table() if page == README else [])], key=len, reverse=True):
         assert words in text, words
         text = text.replace(words, " ")
     assert re.findall(r"\S*\d\S*", text) == []

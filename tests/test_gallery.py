@@ -1,7 +1,7 @@
-"""The gallery and the notebooks of the site: their form, and the results of the cheap ones.
+"""Gallery and notebooks of the site: their form, and the results of the fast ones.
 
-The build runs every example and every notebook, and refuses one that warns or fails (`make docs`, part of `.ci/run`).
-Here run the cheap examples, and the notebooks for the variables that they leave.
+The build runs every example and every notebook and fails on a warning or an error (`make docs`, part of `.ci/run`).
+The tests run the fast examples, and the notebooks to check their variables.
 """
 
 import ast
@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = sorted((DOCS / "gallery").glob("*.py"))
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
-CHEAP = ["errata", "genmix", "intrusion", "own_density", "soft_labels", "support"]
+FAST_EXAMPLES = ["errata", "genmix", "intrusion", "own_density", "soft_labels", "support"]
 """Examples that take less than a second together."""
 LINK = re.compile(r"\]\(([^()\s#]+)(?:#[^()\s]*)?\)")
 pytestmark = pytest.mark.skipif(not (DOCS / "gallery").exists(), reason="needs the source tree")
@@ -45,12 +45,12 @@ def variables() -> Callable[[str], dict[str, Any]]:
     return run
 
 
-def test_there_are_a_dozen_examples() -> None:
+def test_gallery_has_a_dozen_examples() -> None:
     assert len(EXAMPLES) >= 12
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=stem)
-def test_an_example_says_what_to_look_at_and_draws(path: Path) -> None:
+def test_example_has_a_description_and_a_figure(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     title, line, blank, about = (ast.get_docstring(tree) or "").split("\n", 3)
     about = " ".join(about.split())
@@ -65,8 +65,10 @@ def test_an_example_says_what_to_look_at_and_draws(path: Path) -> None:
     assert "figure" in [getattr(target, "id", "") for target in targets]
 
 
-@pytest.mark.parametrize("name", [CHEAP[0], *(pytest.param(one, marks=pytest.mark.long) for one in CHEAP[1:])])
-def test_an_example_runs_prints_and_draws(variables: Any, capsys: pytest.CaptureFixture[str], name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [FAST_EXAMPLES[0], *(pytest.param(name, marks=pytest.mark.long) for name in FAST_EXAMPLES[1:])]
+)
+def test_example_draws_a_figure(variables: Any, capsys: pytest.CaptureFixture[str], name: str) -> None:
     figure = variables(name)["figure"]
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -74,7 +76,7 @@ def test_an_example_runs_prints_and_draws(variables: Any, capsys: pytest.Capture
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
 
 
-def test_the_texts_of_the_cheap_examples_hold(variables: Any) -> None:
+def test_statements_of_the_fast_examples_hold(variables: Any) -> None:
     intrusion = variables("intrusion")
     top = {name: intrusion[name].argmax(1)[intrusion["intruding"]] for name in ("by_mixup", "by_genlabel")}
     parents = np.stack([intrusion["y"], intrusion["y"][intrusion["draw"].partner]])[:, intrusion["intruding"]]
@@ -86,18 +88,18 @@ def test_the_texts_of_the_cheap_examples_hold(variables: Any) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=stem)
-def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    cells = kept["cells"]
+def test_notebook_is_saved_without_outputs(path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    cells = notebook["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
-    assert (kept["nbformat"], kept["nbformat_minor"]) == (4, 5)
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     assert 8 <= len(cells) <= 15
     assert [cell["cell_type"] for cell in cells] == ["markdown", "code"] * len(code) + ["markdown"]
     assert len({cell["id"] for cell in cells}) == len(cells)
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
-    words = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    assert len(LINK.findall(words)) >= 5
-    assert [link for link in LINK.findall(words) if not (path.parent / link).exists()] == []
+    text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    assert len(LINK.findall(text)) >= 5
+    assert [link for link in LINK.findall(text) if not (path.parent / link).exists()] == []
 
 
 def run_notebook(name: str) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def run_notebook(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.long  # the build runs it too
-def test_the_notebook_of_tables_runs_in_order() -> None:
+def test_notebook_of_tables_runs() -> None:
     space = run_notebook("tables")
     assert space["same"] is True
     assert space["scores"].loc["GenLabel", "accuracy"] > 0.9
@@ -123,9 +125,9 @@ def test_the_notebook_of_tables_runs_in_order() -> None:
 
 
 @pytest.mark.long  # the build runs it too
-def test_the_notebook_of_images_runs_in_order() -> None:
+def test_notebook_of_images_runs() -> None:
     space = run_notebook("images")
-    assert min(one.clean for one in space["found"].values()) > 90
-    assert all(one.accuracy < one.clean for one in space["found"].values())
+    assert min(result.clean for result in space["found"].values()) > 90
+    assert all(result.accuracy < result.clean for result in space["found"].values())
     np.testing.assert_allclose(space["labels"].sum(1), 1.0, atol=1e-5)
     assert float(space["right"]) == pytest.approx(space["whole"].best_test.accuracy)

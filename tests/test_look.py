@@ -1,7 +1,7 @@
-"""The built site as a browser shows it: wide and narrow, light and dark; nothing to complain of, nothing out of reach.
+"""The built site in a browser, wide and narrow, light and dark: no errors, no overflow, no accessibility faults.
 
-It looks at build/site, which `make docs` writes. axe-core, where it is installed (`npm install --prefix build
-axe-core`), says what is hard to reach for people who do not see, or do not use a mouse.
+The tests open build/site, which `make docs` writes. axe-core (`npm install --prefix build axe-core`) checks the
+accessibility if it is installed.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ SCREENS = {
     "narrow light": (400, False),
     "narrow dark": (400, True),
 }
-ASK = "return axe.run({resultTypes: ['violations']}).then((found) => found.violations.map((one) => " \
+RUN_AXE = "return axe.run({resultTypes: ['violations']}).then((found) => found.violations.map((one) => " \
     "[one.impact, one.id, one.nodes.length, one.nodes[0].target.join(' ')]))"  # fmt: skip
 
 pytestmark = [
@@ -33,7 +33,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_quiet_and_fits_its_screen(browser: Any, page: str, screen: str) -> None:
+def test_page_has_no_errors_and_fits_the_screen(browser: Any, page: str, screen: str) -> None:
     width, dark = SCREENS[screen]
     browser.open(SITE / f"{page}.html", width=width, dark=dark)
     assert browser.wait("document.readyState === 'complete'")
@@ -45,11 +45,11 @@ def test_a_page_is_quiet_and_fits_its_screen(browser: Any, page: str, screen: st
 
 @pytest.mark.parametrize("screen", ["wide light", "narrow dark"])
 @pytest.mark.parametrize("page", PAGES)
-def test_axe_finds_no_serious_fault(browser: Any, page: str, screen: str) -> None:
+def test_page_has_no_serious_accessibility_fault(browser: Any, page: str, screen: str) -> None:
     if not AXE.exists():
         pytest.skip("needs axe-core: npm install --prefix build axe-core")
     width, dark = SCREENS[screen]
     browser.open(SITE / f"{page}.html", width=width, dark=dark)
     assert browser.wait("document.readyState === 'complete'")
     browser.run(AXE.read_text(encoding="utf-8"))
-    assert [fault for fault in browser.run(ASK) if fault[0] in ("serious", "critical")] == []
+    assert [fault for fault in browser.run(RUN_AXE) if fault[0] in ("serious", "critical")] == []

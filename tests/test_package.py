@@ -1,4 +1,4 @@
-"""The names of the package, each loaded on first use."""
+"""Public names of the package, loaded lazily."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import genlabel
 
 
-def test_every_public_name_is_there_and_others_are_not() -> None:
+def test_public_names_exist_and_others_do_not() -> None:
     assert dir(genlabel) == genlabel.__all__
     for name in genlabel.__all__:
         assert getattr(genlabel, name) is not None
@@ -16,7 +16,7 @@ def test_every_public_name_is_there_and_others_are_not() -> None:
         genlabel.nothing  # noqa: B018
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_import_loads_no_heavy_package() -> None:
     script = "import sys, genlabel; print({'torch', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"

@@ -1,4 +1,4 @@
-"""The paper map: every line holds, every citation of the code is in it, no place of the paper is passed over."""
+"""The paper map: every row is valid, has every citation of the code and covers every place of the paper."""
 
 import doctest
 import inspect
@@ -28,19 +28,19 @@ def extension(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def map_faults(extension: Any, text: str, citations: list[Any]) -> Iterator[str]:
-    """Yield the faults of the map, a line each."""
+    """Yield each fault of the map as a line."""
     citing, paper_map = extension("citations"), extension("paper_map")
     rows, excuses = paper_map.read_map(text), paper_map.read_excuses(text)
     mapped = {place for row in rows for place in row.places}
     for row in rows:
         yield from (f"{row.paper}: {fault}" for fault in row_faults(paper_map, row, citations))
-    for place in sorted({one.place for one in citations} - mapped, key=citing.rank):
+    for place in sorted({citation.place for citation in citations} - mapped, key=citing.rank):
         yield f"{place} is cited in the code and not in the map"
     for kind, count in citing.COUNTS.items():
         for number in range(1, count + 1):
             place = f"{kind} ({number})" if kind == "Eq." else f"{kind} {number}"
             if (place in mapped) == (place in excuses):
-                yield f"{place} has an object and a reason for none" if place in mapped else f"{place} has no line"
+                yield f"{place} has an object and an excuse" if place in mapped else f"{place} has no row"
 
 
 def row_faults(paper_map: Any, row: Any, citations: list[Any]) -> Iterator[str]:
@@ -53,13 +53,13 @@ def row_faults(paper_map: Any, row: Any, citations: list[Any]) -> Iterator[str]:
             yield f"there is no {text} ({error})"
             continue
         targets.append(target)
-        places = {one.place for one in citations if one.file == target.file} & set(row.places)
+        places = {citation.place for citation in citations if citation.file == target.file} & set(row.places)
         cited |= places
         if not places:
             yield f"{target.file.name}, where {text} is, does not cite it"
         unknown = set(target.keywords) - set(inspect.signature(target.value).parameters if target.keywords else ())
         yield from (f"{text}: there is no parameter {name}" for name in sorted(unknown))
-    yield from (f"no module of the line cites {place}" for place in row.places if place not in cited)
+    yield from (f"no module of the row cites {place}" for place in row.places if place not in cited)
     yield from _test_faults(paper_map, row, targets)
 
 
@@ -72,12 +72,13 @@ def _test_faults(paper_map: Any, row: Any, targets: list[Any]) -> Iterator[str]:
         except ValueError as error:
             yield str(error)
     known = {(target.inner or target.name).rpartition(".")[2] for target in targets}
-    yield from (f"no test of the line names {one}" for one in sorted(known - set().union(*files.values())))
+    all_words = set().union(*files.values())
+    yield from (f"no test of the row names {name}" for name in sorted(known - all_words))
     keywords = {keyword for target in targets for keyword in target.keywords}
-    yield from (f"no test of the line names {one}=" for one in sorted(keywords - set().union(*files.values())))
-    yield from (f"{name} names nothing of the line" for name, found in files.items() if not found & known)
+    yield from (f"no test of the row names {name}=" for name in sorted(keywords - all_words))
+    yield from (f"{name} names no object of the row" for name, file_words in files.items() if not file_words & known)
     if not row.tests or not row.objects or not row.places:
-        yield "a line has a place, an object and a test"
+        yield "a row needs a place, an object and a test"
 
 
 @cache
@@ -89,14 +90,14 @@ def map_text() -> str:
     return (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
 
 
-def test_every_line_of_the_map_holds_and_nothing_is_missing(extension: Any) -> None:
+def test_map_is_valid_and_complete(extension: Any) -> None:
     citations = extension("citations").find_citations(ROOT / "src")
     assert len(citations) > 200
     assert len(extension("paper_map").read_map(map_text())) > 60
     assert list(map_faults(extension, map_text(), citations)) == []
 
 
-def test_every_reproduced_table_and_figure_has_its_line(extension: Any) -> None:
+def test_every_reproduced_table_and_figure_has_its_row(extension: Any) -> None:
     rows = extension("paper_map").read_map(map_text())
     lines = {(name, place) for row in rows for name in row.objects for place in row.places}
     known = {name: re.sub(r"(table|figure)(\d+)", r"\1 \2", name).capitalize() for name in IDS if name[-1].isdigit()}
@@ -104,9 +105,9 @@ def test_every_reproduced_table_and_figure_has_its_line(extension: Any) -> None:
     assert [name for name, place in known.items() if (name, place) not in lines] == []
 
 
-def test_the_tests_that_stand_in_for_what_is_not_computed_exist(extension: Any) -> None:
-    said = extension("paper_map").read_excuses(map_text())
-    named = {name for why in said.values() for name in re.findall(r"`(test_\w+)`", why)}
+def test_tests_named_in_excuses_exist(extension: Any) -> None:
+    excuses = extension("paper_map").read_excuses(map_text())
+    named = {name for reason in excuses.values() for name in re.findall(r"`(test_\w+)`", reason)}
     assert len(named) == 3
     text = "".join(path.read_text() for path in sorted((ROOT / "tests" / "paper" / "theory").glob("*.py")))
     assert [name for name in named if f"def {name}(" not in text] == []
@@ -119,17 +120,17 @@ def test_the_tests_that_stand_in_for_what_is_not_computed_exist(extension: Any) 
         ("`GenLabel` | `tests/labeling/test_labelers.py::test_none` |", "test_labelers.py::test_none"),
         ("`GenLabel(tops=2)` | `tests/labeling/test_labelers.py::test_rows_are_on_the_simplex` |", "no parameter tops"),
         ("`Mixup` | `tests/mixing/test_mixup.py::test_bad_alpha_is_named` |", "mixup.py, where Mixup is, does not"),
-        ("`GenLabel` | `tests/mixing/test_mixup.py::test_bad_alpha_is_named` |", "no test of the line names GenLabel"),
-        ("`GenLabel` | |", "a line has a place, an object and a test"),
-        ("`GenLabel` | `tests/labeling/test_labelers.py::test_rows_are_on_the_simplex` |", "Eq. (2) has no line"),
-        ("`GenLabel` | |\n\n| paper | why |\n|---|---|\n| Eqs. (1) and (2) | b |", "Eq. (1) has an object and a"),
+        ("`GenLabel` | `tests/mixing/test_mixup.py::test_bad_alpha_is_named` |", "no test of the row names GenLabel"),
+        ("`GenLabel` | |", "a row needs a place, an object and a test"),
+        ("`GenLabel` | `tests/labeling/test_labelers.py::test_rows_are_on_the_simplex` |", "Eq. (2) has no row"),
+        ("`GenLabel` | |\n\n| paper | why |\n|---|---|\n| Eqs. (1) and (2) | b |", "Eq. (1) has an object and"),
         ("`GenLabel` | |", "Alg. 3 is cited in the code and not in the map"),
     ],
     ids=["object", "test", "parameter", "citation", "unnamed", "bare", "place", "twice", "cited"],
 )  # fmt: skip
-def test_a_line_that_does_not_hold_is_told(extension: Any, line: str, fault: str) -> None:
+def test_invalid_row_is_reported(extension: Any, line: str, fault: str) -> None:
     citations = extension("citations").find_citations(ROOT / "src" / "genlabel" / "labeling")
-    assert any(fault in one for one in map_faults(extension, f"{HEAD}| Eq. (1) | y_gen | {line}\n", citations))
+    assert any(fault in message for message in map_faults(extension, f"{HEAD}| Eq. (1) | y_gen | {line}\n", citations))
 
 
 @pytest.mark.parametrize(
@@ -144,53 +145,51 @@ def test_a_line_that_does_not_hold_is_told(extension: Any, line: str, fault: str
     ],
     ids=["parentheses", "list", "sentence", "sections", "others"],
 )  # fmt: skip
-def test_citations_are_read_to_their_end(extension: Any, tmp_path: Path, text: str, places: list[str]) -> None:
+def test_citations_are_parsed(extension: Any, tmp_path: Path, text: str, places: list[str]) -> None:
     path = tmp_path / "a.py"
     path.write_text(text + "\n")
-    assert [one.place for one in extension("citations").citations_in(path)] == places
+    assert [citation.place for citation in extension("citations").citations_in(path)] == places
 
 
-def test_a_citation_belongs_to_what_it_stands_in(extension: Any, tmp_path: Path) -> None:
+def test_citation_belongs_to_the_enclosing_object(extension: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(
         '"""arXiv Alg. 1."""\nA = 1\n"""arXiv Alg. 2."""\n\n\nclass B:\n    """arXiv Alg. 3."""\n\n'
         '    def c(self) -> None:\n        """arXiv Alg. 4."""\n'
     )
-    assert [one.owner for one in extension("citations").citations_in(path)] == ["", "A", "B", "B.c"]
+    assert [citation.owner for citation in extension("citations").citations_in(path)] == ["", "A", "B", "B.c"]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"), [("# arXiv, the proof", "line 1: arXiv is followed by no place"), ("# arXiv Alg. 5", "no Alg. 5")]
-)
-def test_what_is_no_place_is_refused(extension: Any, tmp_path: Path, text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "keyword"), [("# arXiv, the proof", "line 1"), ("# arXiv Alg. 5", "Alg. 5")])
+def test_unknown_place_is_refused(extension: Any, tmp_path: Path, text: str, keyword: str) -> None:
     (tmp_path / "a.py").write_text(text + "\n")
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=keyword):
         extension("citations").find_citations(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["citations", "paper_map"])
-def test_the_examples_in_the_code_of_the_map_hold(extension: Any, name: str) -> None:
-    found = doctest.testmod(extension(name), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted > 0
-    assert found.failed == 0
+def test_doctests_of_the_extension_pass(extension: Any, name: str) -> None:
+    result = doctest.testmod(extension(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
-def test_the_places_are_those_of_the_source(extension: Any) -> None:
-    """Counted in LaTeX's way: an equation is a row of a numbered environment, a section a letter after the appendix."""
+def test_places_equal_those_of_the_latex_source(extension: Any) -> None:
+    """Count as LaTeX does: an equation is a row of a numbered environment; sections of the appendix have letters."""
     text = re.sub(r"(?<!\\)%.*", "", TEX.read_text())
     kinds = {"Alg.": "algorithm", "Table": "(?:wrap)?table", "Figure": "(?:wrap)?figure"}
     kinds |= {name: name.lower() for name in ("Theorem", "Lemma", "Proposition", "Example", "Remark")}
-    found = {name: len(re.findall(rf"\\begin\{{{kind}\}}", text)) for name, kind in kinds.items()}
+    counts = {name: len(re.findall(rf"\\begin\{{{kind}\}}", text)) for name, kind in kinds.items()}
     rows = 0
     for kind, body in re.findall(r"\\begin\{(equation|align)\}(.*?)\\end\{\1\}", text, flags=re.S):
         plain = re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "x", body, flags=re.S)
         parts = plain.split(r"\\") if kind == "align" else [plain]
         rows += sum(bool(part.strip()) and r"\notag" not in part for part in parts)
-    assert found | {"Eq.": rows} == extension("citations").COUNTS
+    assert counts | {"Eq.": rows} == extension("citations").COUNTS
     sections, chapter, inside, appendix = [], 0, 0, text.index(r"\appendix")
-    for one in re.finditer(r"\\(sub)?section\{", text):
-        chapter, inside = (chapter, inside + 1) if one[1] else (chapter + 1, 0)
-        first = chr(ord("A") + chapter - 9) if one.start() > appendix else str(chapter)
+    for section in re.finditer(r"\\(sub)?section\{", text):
+        chapter, inside = (chapter, inside + 1) if section[1] else (chapter + 1, 0)
+        first = chr(ord("A") + chapter - 9) if section.start() > appendix else str(chapter)
         sections.append(f"{first}.{inside}" if inside else first)
     assert tuple(sections) == extension("citations").SECTIONS

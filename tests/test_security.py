@@ -1,6 +1,6 @@
-"""What is let in: no call that runs what a file says, no path that leaves its folder, no text that becomes HTML unseen.
+"""Security of inputs: no call executes a file, no path leaves its folder, no text becomes HTML unescaped.
 
-The syntax trees of the sources are read; each exception is named here with its reason.
+The tests read the syntax trees of the sources; each exception is listed here with its reason.
 """
 
 import ast
@@ -39,10 +39,10 @@ FORBIDDEN = {
     "numpy.lib.format.read_array", "shutil.unpack_archive", "ssl._create_unverified_context",
 }  # fmt: skip
 MODULES = {"xml", "tarfile", "telnetlib", "ftplib", "marshal", "shelve", "dill", "defusedxml", "lxml", "yaml", "pickle"}
-"""That are not imported at all, but where an exception says so."""
+"""Modules that are imported only by the exceptions."""
 METHODS = {"extractall", "extract", "to_pickle"}
 WORDS = {name.split(".")[-1] for name in FORBIDDEN} | MODULES | METHODS | {"load(", "allow_pickle", "shell", "verify"}
-"""One of them stands in every module that does any of this; the others need not be parsed."""
+"""Words of which a forbidden use has at least one; modules without them are not parsed."""
 EXCEPTIONS = {
     "genlabel/evaluation/records/run.py": {
         "pickle.loads",
@@ -59,35 +59,35 @@ MARKED = {
 }
 
 
-def name_of(path: Path) -> str:
+def source_name(path: Path) -> str:
     return path.relative_to(Path(genlabel.__file__).parents[1]).as_posix()
 
 
-def dangers(code: str) -> set[str]:
-    """What a module does that a file could turn against its reader, under the names that it is imported by."""
-    if not any(word in code for word in WORDS):
+def unsafe_calls(code: str) -> set[str]:
+    """Return the unsafe imports and calls of a module by their full names."""
+    if not any(keyword in code for keyword in WORDS):
         return set()
     tree = ast.parse(code)
-    known = dict(_imported(tree))
-    found = {f"import {name.split('.')[0]}" for name in known.values() if name.split(".")[0] in MODULES}
+    names = dict(_imported(tree))
+    unsafe = {f"import {name.split('.')[0]}" for name in names.values() if name.split(".")[0] in MODULES}
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        name = _dotted(call.func, known)
-        settings = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        name = _dotted(call.func, names)
+        options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
         if name in FORBIDDEN or (isinstance(call.func, ast.Attribute) and call.func.attr in METHODS):
-            found.add(name)
-        if name in ("torch.load", "torch.serialization.load") and settings.get("weights_only") != "True":
-            found.add("torch.load without weights_only=True")
-        if settings.get("allow_pickle", "False") != "False":
-            found.add(f"{name} with allow_pickle")
-        if name == "numpy.load" and "allow_pickle" not in settings:
-            found.add("numpy.load without allow_pickle=False")
-        if settings.get("shell", "False") != "False" or settings.get("verify") == "False":
-            found.add(f"{name} with a shell, or without verifying")
-    return found
+            unsafe.add(name)
+        if name in ("torch.load", "torch.serialization.load") and options.get("weights_only") != "True":
+            unsafe.add("torch.load without weights_only=True")
+        if options.get("allow_pickle", "False") != "False":
+            unsafe.add(f"{name} with allow_pickle")
+        if name == "numpy.load" and "allow_pickle" not in options:
+            unsafe.add("numpy.load without allow_pickle=False")
+        if options.get("shell", "False") != "False" or options.get("verify") == "False":
+            unsafe.add(f"{name} with a shell, or without verifying")
+    return unsafe
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The names of a module, and the full names of what they stand for."""
+    """Yield the imported names of a module and their full names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (
@@ -100,15 +100,15 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield from ((str(one.value), str(one.value)) for one in node.args[:1] if isinstance(one, ast.Constant))
 
 
-def _dotted(node: ast.AST, known: dict[str, str]) -> str:
+def _dotted(node: ast.AST, names: dict[str, str]) -> str:
     if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value, known)}.{node.attr}"
+        return f"{_dotted(node.value, names)}.{node.attr}"
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
         return str(node.args[0].value)  # import_module("cloudpickle").loads
-    return known.get(node.id, node.id) if isinstance(node, ast.Name) else "?"
+    return names.get(node.id, node.id) if isinstance(node, ast.Name) else "?"
 
 
-@pytest.mark.parametrize("code, found", [
+@pytest.mark.parametrize("code, expected", [
     ("import pickle\npickle.loads(b)", {"import pickle", "pickle.loads"}),
     ("from pickle import loads as read\nread(b)", {"import pickle", "pickle.loads"}),
     ("import_module('cloudpickle').loads(b)", {"cloudpickle.loads"}),
@@ -126,21 +126,21 @@ def _dotted(node: ast.AST, known: dict[str, str]) -> str:
     ("import tempfile\ntempfile.mktemp()", {"tempfile.mktemp"}),
     ("import re\nre.compile('a')\nnetwork.eval()", set()),
 ])  # fmt: skip
-def test_every_danger_is_seen(code: str, found: set[str]) -> None:
-    assert dangers(code) == found
+def test_unsafe_calls_are_found(code: str, expected: set[str]) -> None:
+    assert unsafe_calls(code) == expected
 
 
-def test_no_source_runs_what_a_file_says() -> None:
+def test_no_source_has_unsafe_calls() -> None:
     assert {
-        name_of(path): found for path in SOURCES if (found := dangers(path.read_text(encoding="utf-8")))
+        source_name(path): unsafe for path in SOURCES if (unsafe := unsafe_calls(path.read_text(encoding="utf-8")))
     } == EXCEPTIONS
 
 
-def test_text_becomes_html_in_one_place() -> None:
-    """`Markup` of anything but nothing is text that is not escaped again."""
-    assert {name_of(path) for path in SOURCES if _marks(path)} == MARKED
+def test_markup_is_used_in_one_place() -> None:
+    """A call of `Markup` with an argument marks text that is not escaped again."""
+    assert {source_name(path) for path in SOURCES if _uses_markup(path)} == MARKED
     if SITE:
-        assert {path.name for path in SITE if _marks(path)} == set()
+        assert {path.name for path in SITE if _uses_markup(path)} == set()
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
@@ -149,14 +149,14 @@ def test_templates_escape_everything(template: Path) -> None:
     assert not re.search(r"\|\s*(safe|tojson|xmlattr|forceescape)\b|autoescape", text)
 
 
-def test_environments_escape_whatever_the_template() -> None:
+def test_environments_always_escape() -> None:
     for package in ("genlabel.reporting", "genlabel_paper.report"):
-        made = environment(package)
-        assert made.autoescape is True
-        assert made.from_string("{{ '<' }}{{ x }}").render(x="<b>") == "&lt;&lt;b&gt;"
+        env = environment(package)
+        assert env.autoescape is True
+        assert env.from_string("{{ '<' }}{{ x }}").render(x="<b>") == "&lt;&lt;b&gt;"
 
 
-def _marks(path: Path) -> bool:
+def _uses_markup(path: Path) -> bool:
     text = path.read_text(encoding="utf-8")
     calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)) if "Markup(" in text else ()
     return any(isinstance(call.func, ast.Name) and call.func.id == "Markup" and call.args for call in calls)
@@ -168,7 +168,7 @@ def model() -> Files:
 
 
 @pytest.mark.parametrize("name", [TREE, ARRAYS, CARD])
-def test_a_link_in_the_folder_of_a_model_is_replaced_and_not_followed(name: str, model: Files, tmp_path: Path) -> None:
+def test_link_in_a_model_folder_is_replaced_not_followed(name: str, model: Files, tmp_path: Path) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "model"
     outside.write_text("precious")
     folder.mkdir()
@@ -179,72 +179,76 @@ def test_a_link_in_the_folder_of_a_model_is_replaced_and_not_followed(name: str,
     assert read_files(folder).arrays["a"].tolist() == [0.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("named", ["../../secret.png", "{outside}/secret.png", "a/../../secret.png", "."])
-def test_a_list_of_images_names_files_of_its_folder_only(named: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["../../secret.png", "{outside}/secret.png", "a/../../secret.png", "."])
+def test_image_list_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "set"
-    for place in (folder / "train" / "n0" / "images", folder / "val" / "images"):
-        place.mkdir(parents=True)
-        Image.new("L", (4, 4)).save(place / "a.png")
+    for images in (folder / "train" / "n0" / "images", folder / "val" / "images"):
+        images.mkdir(parents=True)
+        Image.new("L", (4, 4)).save(images / "a.png")
     Image.new("L", (4, 4)).save(tmp_path / "secret.png")
     notes = folder / "val" / "val_annotations.txt"
     notes.write_text("a.png\tn0\n")
-    assert [len(part.y) for part in read_tiny_imagenet(folder)] == [1, 1]
-    notes.write_text(f"{named.format(outside=tmp_path)}\tn0\n")
-    with pytest.raises(ValueError, match="which is no file of 'images'"):
+    assert [len(split.y) for split in read_tiny_imagenet(folder)] == [1, 1]
+    notes.write_text(f"{name.format(outside=tmp_path)}\tn0\n")
+    with pytest.raises(ValueError, match="'images'"):
         read_tiny_imagenet(folder)
 
 
-def test_cells_are_written_as_they_are(tmp_path: Path) -> None:
-    """SECURITY.md says so: a value that a spreadsheet takes for a formula is a value here."""
+def test_formula_like_cells_are_written_unchanged(tmp_path: Path) -> None:
+    """As SECURITY.md states, a value that a spreadsheet takes for a formula stays a value."""
     frame = pd.DataFrame({"id": ["=1+1", "@x", "+1", "-1", "'", '"', "a\nb"]})
     write_frame(frame, tmp_path / "out.csv")
     pd.testing.assert_frame_equal(read_raw(tmp_path / "out.csv"), frame)
 
 
-def test_everything_that_the_extras_bring_is_pinned() -> None:
-    """Also what the packages need that we need, as far as they are installed here."""
+def test_all_requirements_of_the_extras_are_pinned() -> None:
+    """Requirements of installed requirements are pinned too."""
     pinned = {
         canonicalize_name(line.split("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()[1:]
     }
-    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    waiting = [
-        Requirement(text) for part in (about["dependencies"], *about["optional-dependencies"].values()) for text in part
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    queue = [
+        Requirement(text)
+        for group in (project["dependencies"], *project["optional-dependencies"].values())
+        for text in group
     ]
     seen: set[str] = {"genlabel"}
-    while waiting:
-        wanted = waiting.pop()
-        name = canonicalize_name(wanted.name)
+    while queue:
+        requirement = queue.pop()
+        name = canonicalize_name(requirement.name)
         try:
-            needs = [] if name in seen else [Requirement(text) for text in requires(name) or []]
+            dependencies = [] if name in seen else [Requirement(text) for text in requires(name) or []]
         except PackageNotFoundError:
             continue
         seen.add(name)
-        extras = [*wanted.extras, ""]
-        waiting += [
-            one for one in needs if one.marker is None or any(one.marker.evaluate({"extra": e}) for e in extras)
+        extras = [*requirement.extras, ""]
+        queue += [
+            dependency
+            for dependency in dependencies
+            if dependency.marker is None or any(dependency.marker.evaluate({"extra": e}) for e in extras)
         ]
     assert seen - {"genlabel", "setuptools", "pip"} - pinned == set()
 
 
-def test_the_audit_tells_clean_faulty_and_unreachable_apart() -> None:
+def test_audit_distinguishes_clean_faulty_and_unreachable() -> None:
     judge: Any = runpy.run_path(str(ROOT / ".ci" / "audit.py"))["judge"]
     fault = {"id": "X-1", "fix_versions": ["2"]}
-    found = [{"name": "a", "version": "1", "vulns": [fault]}, {"name": "b", "version": "1", "vulns": []}]
+    packages = [{"name": "a", "version": "1", "vulns": [fault]}, {"name": "b", "version": "1", "vulns": []}]
     skipped = [{"name": name, "skip_reason": "not found"} for name in "cd"]
-    assert judge(json.dumps({"dependencies": found[1:]})) == (
+    assert judge(json.dumps({"dependencies": packages[1:]})) == (
         True,
         ["pip-audit: 1 packages looked up, 0 with known faults"],
     )
-    clean, lines = judge(json.dumps({"dependencies": found + skipped}))
+    clean, lines = judge(json.dumps({"dependencies": packages + skipped}))
     assert not clean
     assert lines[1:] == ["a 1: X-1, mended in 2", "not looked up: c, d"]
-    for nothing in (json.dumps({"dependencies": skipped}), "", "no JSON", "{}"):
-        clean, lines = judge(nothing)
+    for output in (json.dumps({"dependencies": skipped}), "", "no JSON", "{}"):
+        clean, lines = judge(output)
         assert clean
         assert "nothing was looked up" in lines[0]
 
 
-def test_each_exception_of_bandit_says_why() -> None:
+def test_each_nosec_has_a_reason() -> None:
     for path in SOURCES:
         for line in path.read_text(encoding="utf-8").splitlines():
             assert "nosec" not in line or re.search(r"  # \S+ \S+.*  # nosec B\d{3}$", line), (path, line)

@@ -1,4 +1,4 @@
-"""The site: public names are documented, links lead to pages, faults of a built site are found.
+"""The site: public names are documented, links lead to pages, and faults of a built site are reported.
 
 `make docs` builds and checks the whole site; it is part of `.ci/run`.
 """
@@ -57,13 +57,11 @@ def test_every_public_name_has_a_docstring(extension: Any) -> None:
     ],
     ids=["page", "picture", "up", "generated", "elsewhere", "code"],
 )
-def test_links_of_the_repository_lead_to_pages_of_the_site(
-    extension: Any, source: str, text: str, expected: str | None
-) -> None:
+def test_repository_links_become_site_links(extension: Any, source: str, text: str, expected: str | None) -> None:
     assert extension("pages").rewrite_links(text, source) == (expected or text)
 
 
-def test_links_in_the_plain_files_lead_to_files() -> None:
+def test_links_of_the_pages_lead_to_files() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
     links = [
         (page, link) for page in pages for link in re.findall(r"\]\(([^()\s#]+)(?:#[^()\s]*)?\)", page.read_text())
@@ -79,7 +77,7 @@ def test_links_of_the_examples_lead_to_pages() -> None:
     assert [(path.name, link) for path, link in links if not (DOCS / f"{link}.md").exists()] == []
 
 
-def test_faults_of_a_site_are_found(extension: Any, tmp_path: Path) -> None:
+def test_faults_of_a_site_are_reported(extension: Any, tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<p id="x"><a href="b.html#y">good</a><a href="#x">good</a><a href="b.html#z">bad</a><a href="c.html">bad</a>'
         '<a href="https://arxiv.org">elsewhere</a><script src="https://cdn.org/a.js"></script>'
@@ -95,7 +93,7 @@ def test_faults_of_a_site_are_found(extension: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_a_page_that_is_far_from_the_start_is_named(extension: Any, tmp_path: Path) -> None:
+def test_page_far_from_the_start_is_reported(extension: Any, tmp_path: Path) -> None:
     chain = ["index", "one", "two", "three", "four"]
     for page, following in zip(chain, [*chain[1:], "index"], strict=True):
         (tmp_path / f"{page}.html").write_text(f'<a href="{following}.html">on</a>')
@@ -103,7 +101,7 @@ def test_a_page_that_is_far_from_the_start_is_named(extension: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["api", "names", "pages", "sidebar"])
-def test_the_examples_in_the_code_of_the_site_hold(extension: Any, name: str) -> None:
+def test_doctests_of_the_extensions_pass(extension: Any, name: str) -> None:
     result = doctest.testmod(extension(name))
     assert result.attempted > 0
     assert result.failed == 0
@@ -128,15 +126,15 @@ def test_docstrings_become_numpydoc(extension: Any, lines: list[str], expected: 
     assert expected or not lines
 
 
-def test_an_experiment_that_was_not_run_leads_to_the_list(extension: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiment_without_records_links_to_the_list(extension: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     reproduction = extension("reproduction")
     monkeypatch.setattr(reproduction, "_anchors", {"table4"})
     links = [reproduction.experiment_link(name) for name in ("table4", "table5")]
     assert links == ['<a href="study.html#table4">table4</a>', '<a href="study.html#not-run">table5</a>']
 
 
-def test_the_page_on_citing_has_the_paper_of_the_citation_file() -> None:
+def test_citation_page_has_the_paper_of_the_citation_file() -> None:
     paper = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["preferred-citation"]
     page = (DOCS / "citation.md").read_text(encoding="utf-8")
-    names = " and ".join(f"{one['family-names']}, {one['given-names']}" for one in paper["authors"])
+    names = " and ".join(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"])
     assert all(text in page for text in (paper["title"], names, str(paper["year"]), paper["url"]))

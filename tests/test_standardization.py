@@ -1,4 +1,4 @@
-"""Standardization against scikit-learn's, there and back, and its rule for constant features."""
+"""Standardization against scikit-learn, its inverse, and its rule for constant features."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ def points(seed: int = 0, n: int = 40, d: int = 3) -> tuple[np.ndarray, np.ndarr
 @given(seed=st.integers(0, 10**6), weighted=st.booleans())
 def test_standardization_equals_scikit_learn_and_is_inverted(kind: str, seed: int, weighted: bool) -> None:
     X, weight = points(seed)
-    used = weight if weighted else None
-    oracle = StandardScaler().fit(X, sample_weight=used)
-    fitted = Standardization.fit(KINDS[kind](X), None if used is None else KINDS[kind](used))
+    weight_or_none = weight if weighted else None
+    oracle = StandardScaler().fit(X, sample_weight=weight_or_none)
+    fitted = Standardization.fit(KINDS[kind](X), None if weight_or_none is None else KINDS[kind](weight_or_none))
     assert all(isinstance(part, type(KINDS[kind](X))) for part in fitted)
-    found = fitted(KINDS[kind](X))
-    np.testing.assert_allclose(found, oracle.transform(X), rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(fitted.inverse(found), X, rtol=1e-12, atol=1e-12 * np.abs(X).max())
+    standardized = fitted(KINDS[kind](X))
+    np.testing.assert_allclose(standardized, oracle.transform(X), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(fitted.inverse(standardized), X, rtol=1e-12, atol=1e-12 * np.abs(X).max())
     assert fitted.log_volume == pytest.approx(np.log(oracle.scale_).sum())
 
 
@@ -50,30 +50,30 @@ VARIES = {
 
 @kinds
 @pytest.mark.parametrize("case", CONSTANT)
-def test_a_constant_feature_is_left_out_or_kept_as_it_is(kind: str, case: str) -> None:
+def test_constant_feature_is_dropped_or_kept(kind: str, case: str) -> None:
     X = np.column_stack([points()[0], CONSTANT[case]])
-    given_points = KINDS[kind](X)
-    fitted = Standardization.fit(given_points)
+    array = KINDS[kind](X)
+    fitted = Standardization.fit(array)
     assert fitted.mask.tolist() == [True] * 3 + [False]
-    assert fitted(given_points).shape == (40, 3)
-    np.testing.assert_allclose(fitted.inverse(fitted(given_points)), X, rtol=1e-12, atol=1e-12 * np.abs(X).max())
-    everything = Standardization.fit(given_points, keep_constant=True)
+    assert fitted(array).shape == (40, 3)
+    np.testing.assert_allclose(fitted.inverse(fitted(array)), X, rtol=1e-12, atol=1e-12 * np.abs(X).max())
+    everything = Standardization.fit(array, keep_constant=True)
     assert everything.mask.all()
     assert float(everything.scale[3]) == 1.0
-    np.testing.assert_array_equal(everything(given_points)[:, :3], fitted(given_points))
+    np.testing.assert_array_equal(everything(array)[:, :3], fitted(array))
     assert everything.log_volume == pytest.approx(fitted.log_volume)
 
 
 @kinds
 @pytest.mark.parametrize("case", VARIES)
-def test_a_feature_that_varies_at_any_scale_has_deviation_one(kind: str, case: str) -> None:
+def test_varying_feature_of_any_scale_has_unit_deviation(kind: str, case: str) -> None:
     fitted = Standardization.fit(KINDS[kind](VARIES[case][:, None]))
     assert fitted.mask.tolist() == [True]
-    standardised = fitted(KINDS[kind](VARIES[case][:, None]))
-    np.testing.assert_allclose([float(standardised.mean()), float((standardised**2).mean())], [0, 1], atol=1e-6)
+    standardized = fitted(KINDS[kind](VARIES[case][:, None]))
+    np.testing.assert_allclose([float(standardized.mean()), float((standardized**2).mean())], [0, 1], atol=1e-6)
 
 
-def test_a_fold_has_the_features_of_the_whole_and_its_scale_of_constant_ones() -> None:
+def test_fold_has_the_features_of_the_whole_sample() -> None:
     X = np.column_stack([points()[0], np.r_[np.zeros(20), np.ones(20)], np.ones(40)])
     whole = Standardization.fit(X)
     fold = Standardization.fit(X[:20], whole=whole)
@@ -84,7 +84,7 @@ def test_a_fold_has_the_features_of_the_whole_and_its_scale_of_constant_ones() -
 
 
 @kinds
-def test_the_identity_changes_nothing(kind: str) -> None:
+def test_identity_changes_nothing(kind: str) -> None:
     X = np.column_stack([points()[0], np.ones(40)])
     identity = Standardization.identity(KINDS[kind](X))
     np.testing.assert_array_equal(identity(KINDS[kind](X)), X)
@@ -92,7 +92,7 @@ def test_the_identity_changes_nothing(kind: str) -> None:
     assert identity.log_volume == 0.0
 
 
-def test_a_query_is_converted_to_the_precision_of_the_fit() -> None:
+def test_query_is_converted_to_the_precision_of_the_fit() -> None:
     X = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 3)))
     fitted = Standardization.fit(X)
     assert fitted(X.float()).dtype == torch.float64
@@ -101,12 +101,12 @@ def test_a_query_is_converted_to_the_precision_of_the_fit() -> None:
     np.testing.assert_allclose(single(X), fitted(X), rtol=1e-5, atol=1e-5)
 
 
-def test_standardization_on_a_gpu(nothing_waits: Any) -> None:
+def test_standardization_on_a_gpu_does_not_synchronize(nothing_waits: Any) -> None:
     X = torch.from_numpy(points()[0])
-    there = X.cuda()
-    fitted = Standardization.fit(there, keep_constant=True)
+    X_gpu = X.cuda()
+    fitted = Standardization.fit(X_gpu, keep_constant=True)
     with nothing_waits():
-        found = fitted(there)
-    assert found.is_cuda
-    np.testing.assert_allclose(found.cpu(), Standardization.fit(X)(X), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(fitted.inverse(found).cpu(), X, rtol=1e-9)
+        standardized = fitted(X_gpu)
+    assert standardized.is_cuda
+    np.testing.assert_allclose(standardized.cpu(), Standardization.fit(X)(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fitted.inverse(standardized).cpu(), X, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Threads: one within a fit, as many as before afterwards, whoever else is fitting."""
+"""Threads of torch: one within a fit, restored afterwards, also with concurrent fits."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -29,7 +29,7 @@ def three_threads() -> None:
 
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("model", FITS, ids=lambda model: type(model).__name__)
-def test_a_fit_keeps_to_one_thread_and_gives_the_others_back(model: BaseEstimator) -> None:
+def test_fit_uses_one_thread_and_restores_the_number(model: BaseEstimator) -> None:
     X, y = np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20
     seen: list[int] = []
     with use_callback(LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(torch.get_num_threads()))):
@@ -41,10 +41,10 @@ def test_a_fit_keeps_to_one_thread_and_gives_the_others_back(model: BaseEstimato
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_the_last_one_out_restores_what_the_first_one_found() -> None:
+def test_last_context_restores_the_number_of_threads() -> None:
     barrier = Barrier(4)
 
-    def enter(place: int) -> int:
+    def enter(index: int) -> int:
         with one_thread(), one_thread():
             barrier.wait()
             return torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Training on images: reproducible, also when resumed; scores are those of the predictions."""
+"""Training on images: reproducible, also after a resume; scores equal those of the predictions."""
 
 import json
 import os
@@ -37,7 +37,7 @@ FAST: dict[str, Any] = {"epochs": 3, "batch_size": 32, "device": "cpu"}
 
 @cache
 def trained_once(method: str = "genlabel") -> TrainedImages:
-    """Trained on the small set once for all tests, which must leave it as it is."""
+    """Train on the small dataset once for all tests, which must not change the result."""
     return train_images(SMALL, method=method, **FAST)
 
 
@@ -46,12 +46,12 @@ def accuracy_of_digits(seed: int) -> float:
     return train_images(DIGITS, epochs=2, device="cpu", seed=seed).test.accuracy
 
 
-def same_state(one: Any, other: Any) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+def same_state(first: Any, second: Any) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def proba(trained: TrainedImages, x: np.ndarray) -> np.ndarray:
-    """What the network says, by hand."""
+    """Compute the probabilities of the network without the library."""
     with torch.no_grad():
         return torch.softmax(trained.network(torch.from_numpy(x).float() / 255.0).double(), 1).numpy()
 
@@ -65,14 +65,14 @@ def test_every_method_learns(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", IMAGE_METHODS)
-def test_every_method_repeats_itself(method: str) -> None:
-    first, again = trained_once(method), train_images(SMALL, method=method, **FAST)
-    assert same_state(first.network.state_dict(), again.network.state_dict())
-    assert first.test == again.test
+def test_every_method_is_reproducible(method: str) -> None:
+    first, second = trained_once(method), train_images(SMALL, method=method, **FAST)
+    assert same_state(first.network.state_dict(), second.network.state_dict())
+    assert first.test == second.test
 
 
 @pytest.mark.parametrize("held_out", [0, 0.2, 50])
-def test_scores_are_those_of_the_predictions(held_out: float) -> None:
+def test_scores_equal_those_of_the_predictions(held_out: float) -> None:
     trained = train_images(SMALL, held_out=held_out, **FAST)
     log_proba = proba(trained, SMALL.x_test)
     assert trained.test.accuracy == pytest.approx(accuracy_score(SMALL.y_test, log_proba.argmax(1)))
@@ -91,7 +91,7 @@ def test_scores_are_those_of_the_predictions(held_out: float) -> None:
     assert trained.best_epoch == best["epoch"]
 
 
-def test_the_state_of_the_best_epoch_is_the_one_that_was_measured() -> None:
+def test_best_state_has_the_measured_score() -> None:
     seen: list[float] = []
     trained = train_images(
         SMALL,
@@ -122,8 +122,8 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("method", ["vanilla", "genlabel", "manifold-genlabel", "adamixup"])
-def test_an_interrupted_run_continues_exactly(tmp_path: Path, method: str) -> None:
-    whole = trained_once(method)
+def test_interrupted_run_resumes_exactly(tmp_path: Path, method: str) -> None:
+    uninterrupted = trained_once(method)
 
     def stop(epoch: int, entry: dict[str, float]) -> None:
         if entry["epoch"] == 2:
@@ -132,21 +132,25 @@ def test_an_interrupted_run_continues_exactly(tmp_path: Path, method: str) -> No
     path = tmp_path / "runs" / "checkpoint.pt"
     with pytest.raises(StoppedError):
         train_images(SMALL, method=method, checkpoint=path, callback=LambdaCallback(on_epoch_end=stop), **FAST)
-    messages: list[float] = []
+    epochs: list[float] = []
     resumed = train_images(
         SMALL,
         method=method,
         checkpoint=path,
-        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: messages.append(entry["epoch"])),
+        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: epochs.append(entry["epoch"])),
         **FAST,
     )
     finished = train_images(SMALL, method=method, checkpoint=path, **FAST)
-    assert messages == [2, 3]
+    assert epochs == [2, 3]
     for run in (resumed, finished):
-        assert same_state(whole.network.state_dict(), run.network.state_dict())
-        assert same_state(whole.best_state, run.best_state)
-        assert (whole.test, whole.best_epoch, whole.best_test) == (run.test, run.best_epoch, run.best_test)
-        frames = [pd.DataFrame(r.history).drop(columns="images_per_second") for r in (whole, run)]
+        assert same_state(uninterrupted.network.state_dict(), run.network.state_dict())
+        assert same_state(uninterrupted.best_state, run.best_state)
+        assert (uninterrupted.test, uninterrupted.best_epoch, uninterrupted.best_test) == (
+            run.test,
+            run.best_epoch,
+            run.best_test,
+        )
+        frames = [pd.DataFrame(r.history).drop(columns="images_per_second") for r in (uninterrupted, run)]
         pd.testing.assert_frame_equal(*frames)
 
 
@@ -159,29 +163,29 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    "change, keyword",
     [
-        ({"gamma": 0.2}, "was made with gamma=0.1, not 0.2"),
-        ({"method": "mixup"}, "was made with method='genlabel', not 'mixup'"),
-        ({"optimizer": SGD(momentum=0.5)}, "was made with optimizer="),
-        ({"epochs": 4}, "was made with epochs=3, not 4"),
+        ({"gamma": 0.2}, "gamma"),
+        ({"method": "mixup"}, "method"),
+        ({"optimizer": SGD(momentum=0.5)}, "optimizer"),
+        ({"epochs": 4}, "epochs"),
     ],
     ids=["gamma", "method", "optimizer", "epochs"],
 )
-def test_a_checkpoint_of_other_settings_is_an_error(
-    finished: Path, tmp_path: Path, change: dict[str, Any], message: str
+def test_checkpoint_of_other_settings_is_refused(
+    finished: Path, tmp_path: Path, change: dict[str, Any], keyword: str
 ) -> None:
     path = tmp_path / "run" / "checkpoint.pt"
     shutil.copytree(finished.parent, path.parent)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=keyword):
         train_images(SMALL, checkpoint=path, **{**FAST, **change})
     other = SMALL._replace(y_train=SMALL.y_train[::-1].copy())
-    with pytest.raises(ValueError, match="was made with data="):
+    with pytest.raises(ValueError, match="data"):
         train_images(other, checkpoint=path, **FAST)
 
 
 @pytest.mark.parametrize("best", [False, True])
-def test_a_saved_network_predicts_the_same(tmp_path: Path, best: bool) -> None:
+def test_saved_network_has_the_same_state(tmp_path: Path, best: bool) -> None:
     trained = trained_once()
     trained.save(tmp_path / "model.pt", best=best)
     network, classes = load_network(tmp_path / "model.pt")
@@ -192,7 +196,7 @@ def test_a_saved_network_predicts_the_same(tmp_path: Path, best: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "state", "empty", "text"])
-def test_other_files_are_not_networks(finished: Path, tmp_path: Path, kind: str) -> None:
+def test_other_files_are_refused(finished: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "file.pt"
     if kind in ("empty", "text"):
         path.write_text("" if kind == "empty" else "hello")
@@ -205,7 +209,7 @@ def test_other_files_are_not_networks(finished: Path, tmp_path: Path, kind: str)
 
 
 def test_saving_the_best_epoch_needs_held_out_images(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="best=True needs held-out images"):
+    with pytest.raises(ValueError, match="best=True"):
         train_images(SMALL, held_out=0, **FAST).save(tmp_path / "model.pt", best=True)
 
 
@@ -213,7 +217,7 @@ def test_saving_the_best_epoch_needs_held_out_images(tmp_path: Path) -> None:
     "shape, network", [((1, 28, 28), "lenet5"), ((1, 8, 8), "lenet5"), ((1, 64, 64), "resnet18"),
                        ((3, 32, 32), "resnet18"), ((1, 8, 12), "resnet18")]
 )  # fmt: skip
-def test_the_network_suits_the_images(shape: tuple[int, ...], network: str) -> None:
+def test_network_is_chosen_by_the_images(shape: tuple[int, ...], network: str) -> None:
     x = np.random.default_rng(0).integers(0, 256, (4, *shape), dtype=np.uint8)
     name, arguments = choose_network("auto", x, 3)
     assert name == network
@@ -224,7 +228,7 @@ def test_the_network_suits_the_images(shape: tuple[int, ...], network: str) -> N
         assert IMAGE_NETWORKS[name](**arguments)(torch.from_numpy(x) / 255.0).shape == (4, 3)
 
 
-def test_a_constant_channel_is_not_scaled() -> None:
+def test_constant_channel_is_not_scaled() -> None:
     assert pixel_moments(np.full((2, 1, 3, 3), 51, np.uint8)) == ([pytest.approx(0.2)], [1.0])
 
 
@@ -234,12 +238,12 @@ def test_pixels_are_normalized_by_the_training_images() -> None:
     assert trained.architecture[1]["mean"] == [pytest.approx(SMALL.x_train[rows].mean() / 255)]
 
 
-def test_genlabel_without_its_label_is_mixup() -> None:
+def test_genlabel_with_gamma_0_equals_mixup() -> None:
     mixup, genlabel = (train_images(SMALL, method=method, gamma=0.0, **FAST) for method in ("mixup", "genlabel"))
     assert same_state(mixup.network.state_dict(), genlabel.network.state_dict())
 
 
-def test_seeds_differ() -> None:
+def test_seeds_give_different_networks() -> None:
     one, other = trained_once(), train_images(SMALL, seed=1, **FAST)
     assert not same_state(one.network.state_dict(), other.network.state_dict())
 
@@ -256,43 +260,43 @@ def test_image_methods_have_the_requested_mixer_and_labeler(method: str) -> None
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    "change, keyword",
     [
-        ({"method": "cutmixup"}, "method='cutmixup' is not known"),
-        ({"network": "vgg"}, "network='vgg' is not known"),
-        ({"optimizer": "lamb"}, "optimizer='lamb' is not known"),
-        ({"precision": "fp8"}, "precision='fp8' is not known"),
-        ({"device": "cuda:99"}, "device='cuda:99' cannot be used"),
-        ({"device": "abacus"}, "device='abacus' cannot be used"),
-        ({"held_out": 0.9}, r"held_out=0.9 must be a number in \[0, 0.5\]"),
-        ({"held_out": 299}, "299 images of 300 cannot be held out"),
-        ({"epochs": 0}, "epochs=0 must be"),
-        ({"batch_size": 0}, "batch_size=0 must be"),
-        ({"seed": -1}, "seed=-1 must be"),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0 must be a finite number above 0"),
-        ({"learning_rate": float("nan")}, "learning_rate=nan must be"),
-        ({"learning_rate": 1e9}, "the loss of epoch . is .*lower learning_rate"),
+        ({"method": "cutmixup"}, "method='cutmixup'"),
+        ({"network": "vgg"}, "network='vgg'"),
+        ({"optimizer": "lamb"}, "optimizer='lamb'"),
+        ({"precision": "fp8"}, "precision='fp8'"),
+        ({"device": "cuda:99"}, "device='cuda:99'"),
+        ({"device": "abacus"}, "device='abacus'"),
+        ({"held_out": 0.9}, r"held_out=0.9"),
+        ({"held_out": 299}, "299"),
+        ({"epochs": 0}, "epochs=0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan"),
+        ({"learning_rate": 1e9}, "learning_rate"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_bad_arguments_are_named(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_invalid_arguments_are_refused(change: dict[str, Any], keyword: str) -> None:
+    with pytest.raises(ValueError, match=keyword):
         train_images(SMALL, **{**FAST, **change})
 
 
 @pytest.mark.parametrize("images", ["digits", (SMALL.x_train, SMALL.y_train)], ids=["name", "arrays"])
 def test_images_must_be_an_image_dataset(images: Any) -> None:
-    with pytest.raises(TypeError, match="give an ImageDataset, as load_images makes it"):
+    with pytest.raises(TypeError, match="ImageDataset"):
         train_images(images, **FAST)
 
 
 def test_pixels_are_bytes() -> None:
-    with pytest.raises(TypeError, match="images has pixels of float64 and uint8; give uint8, 0 to 255"):
+    with pytest.raises(TypeError, match="uint8"):
         train_images(SMALL._replace(x_train=SMALL.x_train / 255), **FAST)
 
 
-def test_lenet_takes_square_images() -> None:
-    with pytest.raises(ValueError, match="takes square images"):
+def test_lenet_needs_square_images() -> None:
+    with pytest.raises(ValueError, match="square"):
         choose_network("lenet5", np.zeros((2, 1, 8, 12), np.uint8), 2)
 
 
@@ -311,7 +315,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-FAST_WORDS = ["--epochs", "2", "--device", "cpu"]
+FAST_OPTIONS = ["--epochs", "2", "--device", "cpu"]
 
 
 def test_command_options_match_the_library() -> None:
@@ -319,8 +323,8 @@ def test_command_options_match_the_library() -> None:
     assert [network.value for network in Network] == ["auto", *IMAGE_NETWORKS]
 
 
-def test_the_command_prints_what_the_library_measures(here: Path) -> None:
-    result = invoke("digits", *FAST_WORDS)
+def test_command_prints_the_scores_of_the_library(here: Path) -> None:
+    result = invoke("digits", *FAST_OPTIONS)
     assert result.exit_code == 0, result.output
     trained = train_images(DIGITS, epochs=2, device="cpu")
     assert f"last epoch (2): test accuracy {100 * trained.test.accuracy:.2f} %" in result.stdout
@@ -336,89 +340,90 @@ def test_the_command_prints_what_the_library_measures(here: Path) -> None:
     assert same_state(network.state_dict(), trained.best_state)
 
 
-def test_a_run_is_not_overwritten_and_resumes(here: Path) -> None:
-    first = invoke("digits", *FAST_WORDS, "--output", "out")
-    again = invoke("digits", *FAST_WORDS, "--output", "out")
-    assert again.exit_code == 2
-    assert "continue it with --resume, delete it with --restart" in again.stderr
-    resumed = invoke("digits", *FAST_WORDS, "--output", "out", "--resume")
-    fresh = invoke("digits", *FAST_WORDS, "--output", "out", "--restart")
-    scores = [re.findall(r"epoch \(\d\): .*", run.stdout) for run in (first, resumed, fresh)]
+def test_run_is_resumed_and_not_overwritten(here: Path) -> None:
+    first = invoke("digits", *FAST_OPTIONS, "--output", "out")
+    refused = invoke("digits", *FAST_OPTIONS, "--output", "out")
+    assert refused.exit_code == 2
+    assert "--resume" in refused.stderr
+    resumed = invoke("digits", *FAST_OPTIONS, "--output", "out", "--resume")
+    restarted = invoke("digits", *FAST_OPTIONS, "--output", "out", "--restart")
+    scores = [re.findall(r"epoch \(\d\): .*", run.stdout) for run in (first, resumed, restarted)]
     assert scores[0] == scores[1] == scores[2]
     assert "epoch 1 of 2" not in resumed.stderr
-    assert "epoch 1 of 2" in fresh.stderr
+    assert "epoch 1 of 2" in restarted.stderr
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_several_seeds_have_folders_of_their_own(here: Path, jobs: str) -> None:
-    result = invoke("digits", *FAST_WORDS, "--seeds", "2", "--seed", "3", "--jobs", jobs, "--output", "out")
+def test_each_seed_has_its_folder(here: Path, jobs: str) -> None:
+    result = invoke("digits", *FAST_OPTIONS, "--seeds", "2", "--seed", "3", "--jobs", jobs, "--output", "out")
     assert result.exit_code == 0, result.output
-    found = [100 * accuracy_of_digits(seed) for seed in (3, 4)]
-    for seed, accuracy in zip((3, 4), found, strict=True):
+    accuracies = [100 * accuracy_of_digits(seed) for seed in (3, 4)]
+    for seed, accuracy in zip((3, 4), accuracies, strict=True):
         assert f"seed {seed}, last epoch (2): test accuracy {accuracy:.2f} %" in result.stdout
         assert (here / "out" / f"seed-{seed}" / "model.pt").exists()
-    mean, spread = np.mean(found), np.std(found, ddof=1)
+    mean, spread = np.mean(accuracies), np.std(accuracies, ddof=1)
     assert f"mean of 2 seeds, last epoch: test accuracy {mean:.2f} ± {spread:.2f} %" in result.stdout
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    "arguments, keyword",
     [
-        (["nowhere.npz"], "no file or folder 'nowhere.npz'"),
-        (["mnist", "--data-home", "."], "mnist is not in '.'"),
-        (["digits", "--size", "9"], "size=9 is for folders"),
-        (["digits", "--jobs", "0"], "jobs=0 must be at least 1"),
-        (["digits", "--device", "abacus"], "device='abacus' cannot be used"),
-        (["digits", "--learning-rate", "1e9", "--epochs", "3"], "lower learning_rate"),
-        (["digits", "--alpha", "0"], "alpha=0.0 must be"),
-        (["digits", "--resume", "--restart"], "give one of them"),
-        (["digits", "--output", __file__], "is a file; name a folder with --output"),
+        (["nowhere.npz"], "'nowhere.npz'"),
+        (["mnist", "--data-home", "."], "mnist"),
+        (["digits", "--size", "9"], "size=9"),
+        (["digits", "--jobs", "0"], "jobs=0"),
+        (["digits", "--device", "abacus"], "device='abacus'"),
+        (["digits", "--learning-rate", "1e9", "--epochs", "3"], "learning_rate"),
+        (["digits", "--alpha", "0"], "alpha=0.0"),
+        (["digits", "--resume", "--restart"], "--restart"),
+        (["digits", "--output", __file__], "--output"),
     ],
     ids=["file", "home", "size", "jobs", "device", "rate", "alpha", "both", "output"],
 )
-def test_wrong_input_is_one_line(here: Path, arguments: list[str], message: str) -> None:
+def test_invalid_input_is_one_error_line(here: Path, arguments: list[str], keyword: str) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("Error: ")
-    assert message in last
+    assert keyword in last
 
 
-AT_ONCE = """
+CHECK_ERRORS = """
 import json, sys
 from typer.testing import CliRunner
 from genlabel.cli import app
 for words in sys.argv[1:]:
-    done = CliRunner().invoke(app, ["train-images", *words.split()])
-    print(json.dumps([done.exit_code, "torch" in sys.modules, done.stderr]))
+    result = CliRunner().invoke(app, ["train-images", *words.split()])
+    print(json.dumps([result.exit_code, "torch" in sys.modules, result.stderr]))
 """
-WRONG = {
-    "nowhere.npz": "no file or folder",
-    "cifar10 --data-home .": "cifar10 is not in",
+INVALID = {
+    "nowhere.npz": "nowhere.npz",
+    "cifar10 --data-home .": "cifar10",
     "digits --jobs 0": "jobs=0",
 }
 
 
-def test_wrong_input_is_reported_before_torch_is_imported(here: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", AT_ONCE, *WRONG], capture_output=True, text=True, check=True)
-    for message, line in zip(WRONG.values(), done.stdout.splitlines(), strict=True):
-        code, loaded, messages = json.loads(line)
+def test_invalid_input_is_reported_before_torch_is_imported(here: Path) -> None:
+    result = subprocess.run([sys.executable, "-c", CHECK_ERRORS, *INVALID], capture_output=True, text=True, check=True)
+    for keyword, line in zip(INVALID.values(), result.stdout.splitlines(), strict=True):
+        code, loaded, stderr = json.loads(line)
         assert (code, loaded) == (2, False)
-        assert message in messages
+        assert keyword in stderr
 
 
-def test_an_interrupt_names_what_is_saved(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_names_the_output_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("genlabel.evaluation.images.train_images", interrupt)
-    result = invoke("digits", *FAST_WORDS, "--output", "out")
+    result = invoke("digits", *FAST_OPTIONS, "--output", "out")
     assert result.exit_code == 130
-    assert "interrupted; finished epochs are in out" in result.stderr
+    assert "interrupted" in result.stderr
+    assert "out" in result.stderr
 
 
 def train_as_one_of_two(rank: int) -> dict[str, Any]:
-    result = invoke("digits", *FAST_WORDS, "--epochs", "4", "--output", "out")
+    result = invoke("digits", *FAST_OPTIONS, "--epochs", "4", "--output", "out")
     return {"code": result.exit_code, "stdout": result.stdout, "stderr": result.stderr}
 
 
@@ -427,21 +432,21 @@ def test_two_processes_train_one_network(here: Path, in_two_processes: Callable[
     assert (first["code"], second["code"]) == (0, 0), first["stderr"] + second["stderr"]
     assert first["stdout"].count("last epoch (4)") == first["stderr"].count("epoch 4 of 4") == 1
     assert (second["stdout"], second["stderr"]) == ("", "")
-    check_what_was_trained()
+    check_trained_network()
 
 
 @pytest.mark.long
 def test_torchrun_trains_one_network(here: Path) -> None:
-    words = ["-m", "genlabel", "train-images", "digits", *FAST_WORDS, "--epochs", "4", "--output", "out"]
+    words = ["-m", "genlabel", "train-images", "digits", *FAST_OPTIONS, "--epochs", "4", "--output", "out"]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("last epoch (4)") == 1
-    assert done.stderr.count("epoch 4 of 4") == 1
-    check_what_was_trained()
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("last epoch (4)") == 1
+    assert result.stderr.count("epoch 4 of 4") == 1
+    check_trained_network()
 
 
-def check_what_was_trained() -> None:
+def check_trained_network() -> None:
     history = pd.read_csv("out/history.csv")
     assert history["loss"].iloc[-1] < history["loss"].iloc[0]
     network, _ = load_network("out/model.pt")

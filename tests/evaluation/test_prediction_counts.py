@@ -1,4 +1,4 @@
-"""Prediction counts against scikit-learn; they add up and survive JSON."""
+"""Prediction counts against scikit-learn, their sums and serialization."""
 
 import json
 
@@ -17,45 +17,47 @@ def predictions(k: int, seed: int, m: int = 80) -> tuple[np.ndarray, np.ndarray]
     return np.log(rng.dirichlet(np.full(k, 0.7), m)), rng.integers(0, k, m)
 
 
-several = given(k=st.integers(2, 6), seed=st.integers(0, 10_000))
+for_several_classes = given(k=st.integers(2, 6), seed=st.integers(0, 10_000))
 
 
-@several
+@for_several_classes
 def test_confusion_recall_and_precision_equal_scikit_learn(k: int, seed: int) -> None:
-    logs, y = predictions(k, seed)
-    tally = PredictionCounts.of(logs, y, range(k))
-    log_proba, labels = logs.argmax(1), np.arange(k)
-    np.testing.assert_array_equal(tally.confusion, confusion_matrix(y, log_proba, labels=labels))
-    recall = recall_score(y, log_proba, labels=labels, average=None, zero_division=np.nan)
-    precision = precision_score(y, log_proba, labels=labels, average=None, zero_division=np.nan)
-    np.testing.assert_allclose(tally.recall, recall)
-    np.testing.assert_allclose(tally.precision, precision)
+    log_proba, y = predictions(k, seed)
+    counts = PredictionCounts.of(log_proba, y, range(k))
+    predicted, labels = log_proba.argmax(1), np.arange(k)
+    np.testing.assert_array_equal(counts.confusion, confusion_matrix(y, predicted, labels=labels))
+    recall = recall_score(y, predicted, labels=labels, average=None, zero_division=np.nan)
+    precision = precision_score(y, predicted, labels=labels, average=None, zero_division=np.nan)
+    np.testing.assert_allclose(counts.recall, recall)
+    np.testing.assert_allclose(counts.precision, precision)
 
 
-@several
-def test_reliability_is_the_calibration_curve(k: int, seed: int) -> None:
-    logs, y = predictions(k, seed)
-    proba = np.exp(logs[:, 1]) if k == 2 else np.exp(logs.max(1))
-    true = y == 1 if k == 2 else y == logs.argmax(1)
-    rows, mass, hits = PredictionCounts.of(logs, y, range(k)).reliability.T
-    came, gave = calibration_curve(true, proba, n_bins=N_BINS)
+@for_several_classes
+def test_reliability_equals_the_calibration_curve(k: int, seed: int) -> None:
+    log_proba, y = predictions(k, seed)
+    proba = np.exp(log_proba[:, 1]) if k == 2 else np.exp(log_proba.max(1))
+    is_correct = y == 1 if k == 2 else y == log_proba.argmax(1)
+    rows, mass, hits = PredictionCounts.of(log_proba, y, range(k)).reliability.T
+    observed, predicted = calibration_curve(is_correct, proba, n_bins=N_BINS)
     assert rows.sum() == len(y)
-    np.testing.assert_allclose(hits[rows > 0] / rows[rows > 0], came)
-    np.testing.assert_allclose(mass[rows > 0] / rows[rows > 0], gave)
+    np.testing.assert_allclose(hits[rows > 0] / rows[rows > 0], observed)
+    np.testing.assert_allclose(mass[rows > 0] / rows[rows > 0], predicted)
 
 
-@several
-def test_counts_add_up_and_survive_json(k: int, seed: int) -> None:
-    logs, y = predictions(k, seed)
-    whole = PredictionCounts.of(logs, y, range(k))
-    parts = PredictionCounts.of(logs[:30], y[:30], range(k)) + PredictionCounts.of(logs[30:], y[30:], range(k))
-    again = PredictionCounts.from_dict(json.loads(json.dumps(whole.to_dict())))
-    for one in (parts, again):
-        assert one.classes == whole.classes
-        np.testing.assert_array_equal(one.confusion, whole.confusion)
-        np.testing.assert_allclose(one.reliability, whole.reliability, atol=1e-4)
+@for_several_classes
+def test_counts_add_up_and_round_trip_through_json(k: int, seed: int) -> None:
+    log_proba, y = predictions(k, seed)
+    whole = PredictionCounts.of(log_proba, y, range(k))
+    summed = PredictionCounts.of(log_proba[:30], y[:30], range(k)) + PredictionCounts.of(
+        log_proba[30:], y[30:], range(k)
+    )
+    reloaded = PredictionCounts.from_dict(json.loads(json.dumps(whole.to_dict())))
+    for counts in (summed, reloaded):
+        assert counts.classes == whole.classes
+        np.testing.assert_array_equal(counts.confusion, whole.confusion)
+        np.testing.assert_allclose(counts.reliability, whole.reliability, atol=1e-4)
 
 
-def test_counts_of_other_classes_do_not_add_up() -> None:
-    with pytest.raises(ValueError, match="cannot be added"):
+def test_counts_of_other_classes_are_refused() -> None:
+    with pytest.raises(ValueError, match="added"):
         PredictionCounts.of([[0.0, -9.0]], [0], "ab") + PredictionCounts.of([[0.0, -9.0]], [0], "ac")

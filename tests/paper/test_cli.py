@@ -29,7 +29,7 @@ def run(*words: str | Path) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_list_names_every_table_and_figure() -> None:
+def test_list_names_every_table_and_figure() -> None:
     code, text = run("reproduce", "--list")
     assert code == 0
     for name in (*(f"table{i}" for i in range(1, 10)), *(f"figure{i}" for i in (2, 3, 4, 5, 6, 7, 8, 9))):
@@ -42,7 +42,7 @@ DRAWN = ["figure2", *(pytest.param(name, marks=pytest.mark.long) for name in ("f
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_computed_figure_ignores_the_records(tmp_path: Path, name: str) -> None:
+def test_computed_figure_ignores_the_records(tmp_path: Path, name: str) -> None:
     records = tmp_path / "records.sqlite"
     records.write_text("not to be touched")
     code, text = run("reproduce", name, "--restart", "--records", records, "--figures", tmp_path / "figures")
@@ -54,68 +54,68 @@ def test_a_computed_figure_ignores_the_records(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "keyword"),
     [
-        ((), "name a table or figure"),
-        (("table16",), "table or figure 'table16' is unknown"),
-        (("table7", "--dataset", "imagenet"), "dataset 'imagenet' is not in table7"),
-        (("figure2", "--dataset", "mnist"), "nothing is trained; leave out --dataset"),
-        (("table4", "--budget", "smoke", "--dask", "localhost"), "write it as tcp://host:8786"),
-        (("table4", "--budget", "huge"), "budget='huge' is not known"),
-        (("figure2", "--budget", "huge"), "budget='huge' is not known"),
-        (("table4", "--jobs", "0"), "jobs=0 must be at least 1"),
+        ((), "table"),
+        (("table16",), "'table16'"),
+        (("table7", "--dataset", "imagenet"), "'imagenet'"),
+        (("figure2", "--dataset", "mnist"), "--dataset"),
+        (("table4", "--budget", "smoke", "--dask", "localhost"), "tcp://"),
+        (("table4", "--budget", "huge"), "budget='huge'"),
+        (("figure2", "--budget", "huge"), "budget='huge'"),
+        (("table4", "--jobs", "0"), "jobs=0"),
         (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
     ],
 )
-def test_bad_input_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+def test_invalid_input_is_one_error_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], keyword: str
 ) -> None:
     monkeypatch.setattr("genlabel.evaluation.records.run.TIMEOUT_SECONDS", 1)
     code, text = run("reproduce", *words, "--records", tmp_path / "records.sqlite")
     assert code == 2
-    assert message in text
+    assert keyword in text
     assert "Traceback" not in text
 
 
-AT_ONCE = """
+CHECK_ERRORS = """
 import json, sys
 from typer.testing import CliRunner
 from genlabel.cli import add_commands, app
 from genlabel.evaluation.records import load_records
 add_commands()
-for words, message in json.loads(sys.argv[1]):
-    found = CliRunner().invoke(app, words)
-    assert found.exit_code == 2, (words, found.output)
-    assert message in found.output.replace("\\n", " "), (words, found.output)
+for words, keyword in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2, (words, result.output)
+    assert keyword in result.output.replace("\\n", ""), (words, result.output)
     assert "torch" not in sys.modules, words
 """
 
 
-def test_errors_come_before_torch_is_imported(tmp_path: Path) -> None:
+def test_errors_are_reported_before_torch_is_imported(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("a note")
     note, none, records = (str(tmp_path / name) for name in ("note.txt", "none.sqlite", "records.sqlite"))
     reproduce = ["reproduce", "--records", records]
     page = ["reproduce", "--report-only", "--report", str(tmp_path / "page.html")]
-    wrong = [
-        ([*reproduce, "table16"], "table or figure 'table16' is unknown"),
-        ([*reproduce, "table4", "--budget", "huge"], "budget='huge' is not known"),
-        ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2 must be at least 1"),
-        ([*reproduce, "table4", "--dask", "localhost"], "write it as tcp://host:8786"),
+    invalid = [
+        ([*reproduce, "table16"], "'table16'"),
+        ([*reproduce, "table4", "--budget", "huge"], "budget='huge'"),
+        ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2"),
+        ([*reproduce, "table4", "--dask", "localhost"], "tcp://"),
         (["reproduce", "table4", "--records", note], "is no store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),
         ([*reproduce, "figure3", "--figures", note], "cannot be made a folder"),
-        ([*page, "table16"], "table or figure 'table16' is unknown"),
-        ([*page, "all", "--records", none], "there is no file of records"),
-        ([*page, "all", "--records", note], "name a store (.sqlite), an export (.json) or a folder of exports"),
-        ([*page, "all", "--records", str(tmp_path)], "there is no export (*.json) in the folder"),
+        ([*page, "table16"], "'table16'"),
+        ([*page, "all", "--records", none], "none.sqlite"),
+        ([*page, "all", "--records", note], "(.sqlite)"),
+        ([*page, "all", "--records", str(tmp_path)], "*.json"),
     ]
-    command = [sys.executable, "-c", AT_ONCE, json.dumps(wrong)]
+    command = [sys.executable, "-c", CHECK_ERRORS, json.dumps(invalid)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
-def test_a_page_of_computed_figures_needs_no_records(tmp_path: Path) -> None:
+def test_page_of_computed_figures_needs_no_records(tmp_path: Path) -> None:
     page, none = tmp_path / "report.html", tmp_path / "none.sqlite"
     code, text = run("reproduce", "figure2", "--report", page, "--records", none)
     assert code == 0, text
@@ -127,7 +127,7 @@ def test_a_page_of_computed_figures_needs_no_records(tmp_path: Path) -> None:
 
 
 @needs_mirror
-def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> None:
+def test_table_end_to_end(tmp_path: Path) -> None:
     store, page, exports = tmp_path / "records.sqlite", tmp_path / "report.html", tmp_path / "results"
     words = ("reproduce", "table4", "--budget", "smoke", "--jobs", "1", "--records", store, "--data-home", MIRROR)
     code, text = run(*words)
@@ -146,17 +146,17 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert "table4" in html
     assert f"{100 * before['accuracy'].iloc[0]:.2f}" in html
     assert json.loads((exports / "logistic.json").read_text())
-    again = load_records(exports, PAPER_SCHEMA).frame
-    assert sorted(again["id"]) == sorted(before["id"])
+    exported = load_records(exports, PAPER_SCHEMA).frame
+    assert sorted(exported["id"]) == sorted(before["id"])
     other = tmp_path / "other.html"
     assert run("reproduce", "table4", "--report-only", "--report", other, "--records", exports)[0] == 0
     assert "so far" in text_of(run(*words))
 
     save(store, {Cell("logistic", "817", "vanilla", 1, 0): 0.0, Cell("gone", "817", "vanilla", 0, 0): 0.0}, "old")
-    code, again_shown = run(*words)
+    code, output_with_outdated = run(*words)
     assert code == 0
-    assert LEFT_OUT + "2." in again_shown.replace("\n", " ")
-    assert f"{100 * before['accuracy'].iloc[0]:.2f}" in again_shown
+    assert LEFT_OUT + "2." in output_with_outdated.replace("\n", " ")
+    assert f"{100 * before['accuracy'].iloc[0]:.2f}" in output_with_outdated
     before = load_records(store, PAPER_SCHEMA).frame
 
     code, text = run("reproduce", "table4", "--report-only", "--report", store, "--records", store)
@@ -183,9 +183,9 @@ def test_outdated_records_are_left_out_and_counted(tmp_path: Path) -> None:
     save(store, {Cell("logistic", "817", "vanilla", 0, seed): 0.7123 for seed in range(2)})
     assert "left out" not in text_of(run(*words))
     assert "left out" not in page.read_text()
-    gone = [Cell("logistic", "817", "magic", 0, 0), Cell("synthetic", "spiral", "vanilla", 0, 0)]
-    gone += [Cell("logistic", "817", "vanilla", 0, 0, alpha=7.0), Cell("old", "817", "vanilla", 0, 0)]
-    save(store, {Cell("logistic", "817", "vanilla", 0, 2): 0.1123} | dict.fromkeys(gone, 0.1123), "old")
+    unknown = [Cell("logistic", "817", "magic", 0, 0), Cell("synthetic", "spiral", "vanilla", 0, 0)]
+    unknown += [Cell("logistic", "817", "vanilla", 0, 0, alpha=7.0), Cell("old", "817", "vanilla", 0, 0)]
+    save(store, {Cell("logistic", "817", "vanilla", 0, 2): 0.1123} | dict.fromkeys(unknown, 0.1123), "old")
     code, text = run(*words, "--export", tmp_path / "all")
     assert code == 0, text
     for output in (text.replace("\n", " "), page.read_text()):
@@ -209,15 +209,15 @@ def test_exports_of_a_larger_study_are_not_overwritten(tmp_path: Path) -> None:
     words = ("reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--data-home", MIRROR)
     assert run(*words, "--records", tmp_path / "a.sqlite")[0] == 0
     page = ("reproduce", "table1", "--report-only", "--report", tmp_path / "page.html")
-    assert run(*page, "--records", tmp_path / "a.sqlite", "--export", tmp_path / "kept")[0] == 0
-    kept = {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()}
-    assert sorted(kept) == ["logistic.json", "synthetic.json"]
-    assert run(*page, "--records", tmp_path / "kept" / "logistic.json", "--export", tmp_path / "kept")[0] == 2
-    assert {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()} == kept
-    assert run(*page, "--records", tmp_path / "a.sqlite", "--export", tmp_path / "kept")[0] == 0
+    assert run(*page, "--records", tmp_path / "a.sqlite", "--export", tmp_path / "exports")[0] == 0
+    exports = {path.name: path.read_bytes() for path in (tmp_path / "exports").iterdir()}
+    assert sorted(exports) == ["logistic.json", "synthetic.json"]
+    assert run(*page, "--records", tmp_path / "exports" / "logistic.json", "--export", tmp_path / "exports")[0] == 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "exports").iterdir()} == exports
+    assert run(*page, "--records", tmp_path / "a.sqlite", "--export", tmp_path / "exports")[0] == 0
 
 
-def test_records_go_to_a_file_and_pictures_to_a_folder(tmp_path: Path) -> None:
+def test_records_go_to_a_file_and_figures_to_a_folder(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("a note")
     code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path)
     assert (code, "is a folder; records are written to one file" in text) == (2, True)
@@ -229,7 +229,7 @@ def test_records_go_to_a_file_and_pictures_to_a_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
-def test_a_report_without_records_says_what_to_do(tmp_path: Path) -> None:
+def test_report_without_records_is_an_error(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     code, text = run("reproduce", "all", "--report-only", "--report", page, "--records", tmp_path / "none.sqlite")
     assert code == 2
@@ -251,7 +251,7 @@ def test_missing_datasets_are_reported_and_the_others_run(tmp_path: Path) -> Non
 
 @pytest.mark.long  # kills are tested with the runner
 @needs_mirror
-def test_a_killed_run_continues_to_the_same_records(tmp_path: Path) -> None:
+def test_killed_run_resumes_to_the_same_records(tmp_path: Path) -> None:
     words = ["reproduce", "table1", "table6", "--budget", "smoke", "--jobs", "1"]
     words += ["--data-home", str(MIRROR), "--figures", str(tmp_path)]
     whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
@@ -291,7 +291,7 @@ print(json.dumps([name for name in sys.modules if name.startswith("genlabel")]))
 """
 
 
-def test_one_table_imports_no_settings_of_images_genmix_and_the_multiverse(tmp_path: Path) -> None:
+def test_one_table_imports_only_its_settings(tmp_path: Path) -> None:
     words = ["reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--dataset", "circle"]
     words += ["--records", str(tmp_path / "records.sqlite")]
     result = subprocess.run([sys.executable, "-c", IMPORTS, json.dumps(words)], capture_output=True, text=True)

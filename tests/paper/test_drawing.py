@@ -1,4 +1,4 @@
-"""Pictures within the page: small, in the colours of the theme, with ids of their own, and nothing lost."""
+"""Inline SVG figures: small, complete, in the colors of the theme, with unique ids."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -12,8 +12,8 @@ from genlabel_paper.report.page import block
 from genlabel_paper.report.results import CaptionedFigure
 
 
-def a_figure() -> Figure:
-    """Lines, a dot, a clipped curve, words, a rotated title, a legend, an image and points drawn one by one."""
+def make_figure() -> Figure:
+    """Return a figure with lines, markers, text, a legend, an image and a scatter."""
     figure = Figure(figsize=(4.0, 3.0))
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], color="black", label="black <line>")
@@ -30,7 +30,7 @@ def a_figure() -> Figure:
 
 @pytest.fixture(scope="module")
 def svg() -> str:
-    return inline_svg(a_figure(), "first", 'what "it" <says>')
+    return inline_svg(make_figure(), "first", 'what "it" <says>')
 
 
 def parts(text: str) -> list[ET.Element]:
@@ -46,19 +46,19 @@ def test_it_says_what_it_shows_and_keeps_all_words(svg: str) -> None:
     assert not {part.tag for part in rest} & {"style", "metadata"}
 
 
-def test_black_and_white_are_those_of_the_theme(svg: str) -> None:
+def test_black_and_white_follow_the_theme(svg: str) -> None:
     drawn = [part for part in parts(svg) if part.tag not in ("text", "tspan")]
     styles = " ".join(part.get("style", "") for part in drawn)
     assert not re.search("#(000000|ffffff|eeeeee|cccccc|dddddd)", styles)
     assert {f"var(--{name})" for name in ("text", "card", "line")} <= set(re.findall(r"var\([^)]*\)", styles))
     assert "#0072b2" in styles
-    assert "fill: var(--text)" in str(drawn[0].get("style"))  # what has no colour of its own
+    assert "fill: var(--text)" in str(drawn[0].get("style"))  # elements without a color
     white = next(part for part in parts(svg) if part.text == "white")
-    assert "#ffffff" in str(white.get("style"))  # on something that is dark in any theme
+    assert "#ffffff" in str(white.get("style"))  # on an element that is dark in any theme
 
 
-def test_ids_are_its_own_and_lead_somewhere(svg: str) -> None:
-    other = inline_svg(a_figure(), "second", "the same")
+def test_ids_are_unique_and_targets_exist(svg: str) -> None:
+    other = inline_svg(make_figure(), "second", "the same")
     ids = [[part.attrib["id"] for part in parts(text) if "id" in part.attrib] for text in (svg, other)]
     assert ids[0]
     assert len(set(ids[0])) == len(ids[0]) == len(ids[1])
@@ -67,8 +67,8 @@ def test_ids_are_its_own_and_lead_somewhere(svg: str) -> None:
     assert set(targets) == set(ids[0])
 
 
-def test_the_same_figure_gives_the_same_text(svg: str) -> None:
-    assert inline_svg(a_figure(), "first", 'what "it" <says>') == svg
-    shown = block("figure", CaptionedFigure("Caption & more.", a_figure(), 'what "it" <says>'), "first")
+def test_same_figure_gives_the_same_svg(svg: str) -> None:
+    assert inline_svg(make_figure(), "first", 'what "it" <says>') == svg
+    shown = block("figure", CaptionedFigure("Caption & more.", make_figure(), 'what "it" <says>'), "first")
     assert svg in shown
     assert "<figcaption>Caption &amp; more.</figcaption>" in shown

@@ -22,22 +22,22 @@ SETS = list(figure6.NAMES)
 
 
 @pytest.mark.parametrize("dataset", SETS)
-def test_regions_are_those_of_the_classifier_after_encoding(dataset: str) -> None:
+def test_encoded_regions_equal_the_predictions(dataset: str) -> None:
     data = load_split(dataset, split=0)
     model = GaussianNB().fit(data.X, data.y)
     regions = predict_regions(model.predict, PLOT_LIMITS[dataset])
-    again = Regions.decode(regions.encode(), PLOT_LIMITS[dataset])
-    np.testing.assert_array_equal(again.cells, regions.cells)
+    decoded = Regions.decode(regions.encode(), PLOT_LIMITS[dataset])
+    np.testing.assert_array_equal(decoded.cells, regions.cells)
     assert len(regions.encode()) < 4000
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 2)) * PLOT_LIMITS[dataset]
-    assert (again.predict(points) == model.predict(points)).mean() > 0.98  # all but cells on the boundary
+    assert (decoded.predict(points) == model.predict(points)).mean() > 0.98  # all but cells on the boundary
     far = np.array([[1e6, 0.0], [0.0, -1e6]])
     edge = np.clip(far, -np.array(PLOT_LIMITS[dataset]) + 1e-9, np.array(PLOT_LIMITS[dataset]) - 1e-9)
-    np.testing.assert_array_equal(again.predict(far), again.predict(edge))
+    np.testing.assert_array_equal(decoded.predict(far), decoded.predict(edge))
 
 
 @pytest.mark.parametrize("dataset", SETS)
-def test_conflicts_are_those_of_the_nearest_neighbor(dataset: str) -> None:
+def test_conflicts_equal_a_nearest_neighbor_count(dataset: str) -> None:
     mixture = figure6._labeled_mixture(dataset)
     nearest = KNeighborsClassifier(1).fit(mixture.X, mixture.y).predict(mixture.mixed)
     for labels in (mixture.linear, mixture.generative):
@@ -45,7 +45,7 @@ def test_conflicts_are_those_of_the_nearest_neighbor(dataset: str) -> None:
         np.testing.assert_allclose(labels.sum(axis=1), 1.0)
 
 
-def test_genlabel_gives_the_nine_classes_the_label_of_the_nearest_center() -> None:
+def test_genlabel_labels_nine_gaussians_by_the_nearest_center() -> None:
     mixture = figure6._labeled_mixture("nine-gaussians")
     distances = np.linalg.norm(mixture.mixed[:, None] - NINE_CENTERS, axis=2)
     np.testing.assert_array_equal(mixture.generative.argmax(axis=1), distances.argmin(axis=1))
@@ -65,21 +65,21 @@ def records() -> pd.DataFrame:
     return result.frame
 
 
-def test_records_suffice_for_all_panels(records: pd.DataFrame) -> None:
-    shown = figure6.render(records)
-    (picture,) = shown.figures
-    assert len(picture.figure.axes) == 12
-    words = [ax.get_xlabel() for ax in picture.figure.axes]
+def test_figure_is_drawn_from_records(records: pd.DataFrame) -> None:
+    rendering = figure6.render(records)
+    (figure,) = rendering.figures
+    assert len(figure.figure.axes) == 12
+    labels = [ax.get_xlabel() for ax in figure.figure.axes]
     for record in records.to_dict("records"):
         assert 0 < record["right_points"] <= 10
-        assert any(f"{record['accuracy']:.1f} %\nsmallest of {record['right_points']:.0f} " in text for text in words)
-    assert all(claim.holds is not None for claim in shown.claims)
-    assert all(value.ours is not None for grid in shown.grids for _, row in grid.rows for value in row)
+        assert any(f"{record['accuracy']:.1f} %\nsmallest of {record['right_points']:.0f} " in text for text in labels)
+    assert all(claim.holds is not None for claim in rendering.claims)
+    assert all(value.ours is not None for grid in rendering.grids for _, row in grid.rows for value in row)
 
 
-def test_without_one_of_the_regions_there_is_no_figure(records: pd.DataFrame) -> None:
-    bare = records.assign(parameters=[{}, *records["parameters"].iloc[1:]])
-    assert not figure6.render(bare).figures
+def test_missing_regions_give_no_figure(records: pd.DataFrame) -> None:
+    incomplete = records.assign(parameters=[{}, *records["parameters"].iloc[1:]])
+    assert not figure6.render(incomplete).figures
     assert not figure6.render(records.iloc[1:]).figures
     assert figure6.render(records.iloc[1:]).claims[0].holds is None
 

@@ -34,17 +34,17 @@ TABLES = {table.id: table for table in printed_tables()}
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    found = in_percent(load_records(RECORDS, PAPER_SCHEMA).frame)
-    return found[found["setting"].isin([*BASES]) | found["setting"].str.contains("@")]
+    frame = in_percent(load_records(RECORDS, PAPER_SCHEMA).frame)
+    return frame[frame["setting"].isin([*BASES]) | frame["setting"].str.contains("@")]
 
 
 @pytest.fixture(scope="module")
-def found(records: pd.DataFrame) -> dict:
+def agreement_by_universe(records: pd.DataFrame) -> dict:
     return agreements(ReadingScores(records))
 
 
 @pytest.fixture(scope="module")
-def shown(records: pd.DataFrame) -> Rendering:
+def rendering(records: pd.DataFrame) -> Rendering:
     return EXPERIMENT.render(records)
 
 
@@ -64,38 +64,38 @@ def random_curves(rng: np.random.Generator, epochs: int, folds: int, candidates:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_selection_rules_against_brute_force(seed: int) -> None:
+def test_selection_rules_equal_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
     curves = random_curves(rng, *rng.integers(1, 6, 3))
     epochs, folds, candidates = curves.valid.shape[:3]
-    among = rng.random(candidates) < 0.6
-    among[rng.integers(candidates)] = True
-    chosen = [c for c in range(candidates) if among[c]]
-    kept = {
+    is_allowed = rng.random(candidates) < 0.6
+    is_allowed[rng.integers(candidates)] = True
+    allowed = [c for c in range(candidates) if is_allowed[c]]
+    best_epochs = {
         (f, c): max(range(epochs), key=lambda e: (*curves.valid[e, f, c].round(12), -e))
-        for f, c in product(range(folds), chosen)
+        for f, c in product(range(folds), allowed)
     }
-    last = max(chosen, key=lambda c: (curves.valid[-1, :, c, 0].mean().round(12), curves.valid[-1, :, c, 1].mean()))
+    last = max(allowed, key=lambda c: (curves.valid[-1, :, c, 0].mean().round(12), curves.valid[-1, :, c, 1].mean()))
 
     def at_best(c: int) -> tuple[float, float]:
-        hits, losses = np.mean([curves.valid[kept[f, c], f, c] for f in range(folds)], 0)
+        hits, losses = np.mean([curves.valid[best_epochs[f, c], f, c] for f in range(folds)], 0)
         return round(hits, 12), losses
 
-    best = max(chosen, key=at_best)
+    best = max(allowed, key=at_best)
     expected = {
         "last/cv": curves.test_of_all[-1, last, 0],
-        "validation/cv": curves.test_of_fold[kept[0, best], best, 0],
+        "validation/cv": curves.test_of_fold[best_epochs[0, best], best, 0],
         "test/cv": curves.test_of_all[:, last, 0].max(),
-        "last/test": max(curves.test_of_all[-1, c, 0] for c in chosen),
-        "validation/test": max(curves.test_of_fold[kept[0, c], c, 0] for c in chosen),
-        "test/test": max(curves.test_of_all[:, c, 0].max() for c in chosen),
+        "last/test": max(curves.test_of_all[-1, c, 0] for c in allowed),
+        "validation/test": max(curves.test_of_fold[best_epochs[0, c], c, 0] for c in allowed),
+        "test/test": max(curves.test_of_all[:, c, 0].max() for c in allowed),
     }
-    params, metrics = apply_selection_rules(curves, among.tolist())
+    params, metrics = apply_selection_rules(curves, is_allowed.tolist())
     assert metrics == pytest.approx(expected)
     assert params["gamma"] == last
 
 
-def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
+def test_every_reading_changes_only_its_parameter() -> None:
     fingerprints = {}
     for base, reading in product(BASES, READINGS.values()):
         name, dataset = join_reading(base, reading.name), "circle" if base == "synthetic" else "1006"
@@ -104,15 +104,15 @@ def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
                 assert reading.changes(dataset, method)
                 fingerprints[name, method] = fingerprint_cell(Cell(name, dataset, method, 0, 0, alpha))
     assert len(set(fingerprints.values())) == len(fingerprints)
-    made = [(base, search) for base in BASES for search in SETTINGS[base].searches]
-    for model in [search.make("circle" if base == "synthetic" else "1006", 0) for base, search in made]:
+    searches = [(base, search) for base in BASES for search in SETTINGS[base].searches]
+    for model in [search.make("circle" if base == "synthetic" else "1006", 0) for base, search in searches]:
         for reading in READINGS.values():
             changed = {
                 key
                 for key, value in reading.apply(model).get_params(deep=False).items()
                 if repr(value) != repr(model.get_params(deep=False)[key])
             }
-            known = {
+            parameters = {
                 "standardize",
                 "training",
                 "priors",
@@ -122,13 +122,13 @@ def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
                 "alternating",
                 "labeler",
             }
-            assert changed <= known | {"lam_per"}
+            assert changed <= parameters | {"lam_per"}
             assert len(changed) <= 1
     assert repr(OURS.apply(model)) == repr(clone(model))
 
 
 @needs_data
-def test_sets_with_text_are_those_that_codes_change() -> None:
+def test_datasets_with_text_are_those_that_codes_change() -> None:
     sets = {cell.dataset for cell in EXPERIMENT.cells("quick") if cell.dataset.isdigit()}
     assert sets >= WITH_TEXT
     for dataset in ("1006", "61", "40710"):
@@ -143,7 +143,7 @@ def test_sets_with_text_are_those_that_codes_change() -> None:
 
 @needs_data
 @pytest.mark.parametrize(("setting", "dataset"), [("logistic", "61"), ("synthetic", "cube-2d")])
-def test_our_reading_and_rule_give_the_table_itself(setting: str, dataset: str) -> None:
+def test_our_reading_and_rule_give_the_table(setting: str, dataset: str) -> None:
     ours = run_trial([Cell(join_reading(setting, "ours"), dataset, "mixup", 0, 0)], DATA)[0]
     table = run_trial([Cell(setting, dataset, "mixup", 0, 0)], DATA)[0]
     assert ours["metrics"]["last/cv"] == pytest.approx(table["metrics"]["accuracy"])
@@ -152,72 +152,72 @@ def test_our_reading_and_rule_give_the_table_itself(setting: str, dataset: str) 
 
 @needs_data
 @pytest.mark.long
-def test_a_twin_that_diverges_leaves_no_labels_and_mixup_as_it_is() -> None:
+def test_diverging_twin_leaves_mixup_unchanged() -> None:
     cells = [Cell("mlp-robust@together", "1043", method, 0, 1) for method in ("mixup", "genlabel-gm")]
     mixup, genlabel = run_trial(cells, DATA)
     assert set(genlabel["metrics"].values()) == {0.0}
     assert mixup["metrics"]["test/cv"] > 0.0
 
 
-def test_nearness_is_that_of_scipy() -> None:
+def test_nearness_equals_scipy() -> None:
     table, rng = TABLES["table4"], np.random.default_rng(0)
     means = {
         (d, m): MeanSpread(paper.mean + rng.normal(0, 3), rng.uniform(0, 3)) for (m, d), paper in table.paper.items()
     }
-    near = nearness(means, table)
-    ranks, gaps, agree = [], [], []
+    result = nearness(means, table)
+    ranks, differences, within = [], [], []
     for dataset in table.datasets:
         pairs = [(means[dataset, m].mean, table.paper[m, dataset].mean) for m in table.methods]
         ranks.append(spearmanr(*zip(*pairs, strict=True)).statistic)
     for (dataset, method), ours in means.items():
         paper = table.paper[method, dataset]
-        gaps.append(abs(ours.mean - paper.mean))
-        agree.append(gaps[-1] <= max((ours.spread**2 + paper.spread**2) ** 0.5, 0.5))
-    assert near.ranks == pytest.approx(np.mean(ranks))
-    assert near.median == pytest.approx(np.median(gaps))
-    assert near.within == pytest.approx(100 * np.mean(agree))
+        differences.append(abs(ours.mean - paper.mean))
+        within.append(differences[-1] <= max((ours.spread**2 + paper.spread**2) ** 0.5, 0.5))
+    assert result.ranks == pytest.approx(np.mean(ranks))
+    assert result.median == pytest.approx(np.median(differences))
+    assert result.within == pytest.approx(100 * np.mean(within))
     printed = nearness({(d, m): MeanSpread(value.mean, 0.0) for (m, d), value in table.paper.items()}, table)
     assert printed[:3] == (100.0, 0.0, pytest.approx(1.0))
 
 
 @needs_records
-def test_every_table_has_twelve_readings_or_more_of_nine_trials(records: pd.DataFrame) -> None:
+def test_every_table_has_at_least_twelve_readings(records: pd.DataFrame) -> None:
     counts = records.groupby(["setting", "dataset", "method"])[["split", "seed"]].nunique()
-    read = counts[counts.index.get_level_values(0).str.contains("@")]
-    assert (read == 3).all(axis=None)
+    readings = counts[counts.index.get_level_values(0).str.contains("@")]
+    assert (readings == 3).all(axis=None)
     for table in TABLES.values():
-        own = {
+        names = {
             split_reading(setting)[1]
-            for setting, dataset, method in read.index
+            for setting, dataset, method in readings.index
             if split_reading(setting)[0] in table.settings and (method, dataset) in table.paper
         }
-        assert own >= {"ours", "share", "codes", "min-max", "raw", "lam", "clean", "pairs", "together"}
+        assert names >= {"ours", "share", "codes", "min-max", "raw", "lam", "clean", "pairs", "together"}
         different = {
             universe.reading.name if universe.rule == SELECTION_RULES[0] else universe
             for universe in universes()
             if universe.split is None
         }
-        assert len({one for one in different if not isinstance(one, str) or one in own}) >= 12
+        assert len({one for one in different if not isinstance(one, str) or one in names}) >= 12
 
 
 @needs_records
-def test_our_reading_agrees_with_the_records_of_the_tables(records: pd.DataFrame, page: str) -> None:
+def test_our_reading_agrees_with_the_table_records(records: pd.DataFrame, page: str) -> None:
     keys, same, total = ["dataset", "method", "split", "seed"], 0, 0
     for base in BASES:
         ours = records[records["setting"] == join_reading(base, "ours")].set_index(keys)["last/cv"]
         metric = "robust_accuracy" if "robust" in base else "accuracy"
         table = records[(records["setting"] == base) & (records["alpha"] == 1.0)].set_index(keys)[metric]
-        gaps = (ours - table.reindex(ours.index)).abs()
-        same, total = same + int((gaps < 0.01).sum()), total + len(gaps)
-        assert gaps.notna().all()
+        differences = (ours - table.reindex(ours.index)).abs()
+        same, total = same + int((differences < 0.01).sum()), total + len(differences)
+        assert differences.notna().all()
     assert f"Of {total:,} cells of our reading, which were trained again, {same:,} have" in " ".join(page.split())
 
 
 @needs_records
-def test_the_way_rows_are_made_is_the_nearest_of_each_switch(found: dict) -> None:
+def test_readings_with_the_highest_agreement(agreement_by_universe: dict) -> None:
     share = {
         universe.reading.name: mean_agreement(line)
-        for universe, line in found.items()
+        for universe, line in agreement_by_universe.items()
         if universe.rule == SELECTION_RULES[0]
     }
     assert share["share"] > share["ours"]
@@ -226,8 +226,8 @@ def test_the_way_rows_are_made_is_the_nearest_of_each_switch(found: dict) -> Non
 
 
 @needs_records
-def test_the_page_has_every_reading_as_it_is(found: dict, page: str) -> None:
-    for universe, line in found.items():
+def test_page_has_every_reading(agreement_by_universe: dict, page: str) -> None:
+    for universe, line in agreement_by_universe.items():
         near = list(line.values())
         means = [np.nanmean([getattr(one, name) for one in near]) for name in ("median", "ranks")]
         cells = [
@@ -242,26 +242,26 @@ def test_the_page_has_every_reading_as_it_is(found: dict, page: str) -> None:
 
 
 @needs_records
-def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, shown: Rendering, page: str) -> None:
-    for grid in shown.grids[4:8]:
+def test_page_has_the_gains_and_table_9(records: pd.DataFrame, rendering: Rendering, page: str) -> None:
+    for grid in rendering.grids[4:8]:
         table = re.search(r"table (\d)", grid.title)[1]
-        for place, title in enumerate(grid.columns):
+        for column, title in enumerate(grid.columns):
             name = "ours" if title.startswith("ours") else title
-            told = [None if row[place].ours is None else row[place].ours.mean for _, row in grid.rows]
+            ours = [None if row[column].ours is None else row[column].ours.mean for _, row in grid.rows]
             line = next(line for line in page.splitlines() if line.startswith(f"| {name} | {table} |"))
-            said = [float(cell) if cell.strip() else None for cell in line.strip("|").split("|")[2:]]
-            assert all((a is None) == (b is None) for a, b in zip(told, said, strict=True))
-            assert [a for a in said if a is not None] == pytest.approx([b for b in told if b is not None], abs=0.0501)
-    scores, words = ReadingScores(records), " ".join(page.split())
+            cells = [float(cell) if cell.strip() else None for cell in line.strip("|").split("|")[2:]]
+            assert all((a is None) == (b is None) for a, b in zip(ours, cells, strict=True))
+            assert [a for a in cells if a is not None] == pytest.approx([b for b in ours if b is not None], abs=0.0501)
+    scores, text = ReadingScores(records), " ".join(page.split())
     best = scores.of(TABLES["table9"], Universe(rule=SELECTION_RULES[1]))
     last = scores.of(TABLES["table9"], Universe())
     for means, method in ((best, "genlabel-gm"), (last, "genlabel-gm"), (best, "mixup")):
         a, b, c = (f"{means[dataset, method].mean:.1f}" for dataset in ("797", "866", "718"))
-        assert f"{a}, {b} and {c}" in words
+        assert f"{a}, {b} and {c}" in text
 
 
 @needs_records
-def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFrame, page: str) -> None:
+def test_page_has_the_counts_of_table_9(records: pd.DataFrame, page: str) -> None:
     table, scores = TABLES["table9"], ReadingScores(records)
     rules = {
         "ours": SELECTION_RULES[0],
@@ -279,15 +279,15 @@ def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFra
 
 
 @needs_records
-def test_the_page_names_what_holds_with_the_help_of_the_test_rows(
-    records: pd.DataFrame, shown: Rendering, page: str
+def test_page_has_the_statements_that_hold_with_test_rows(
+    records: pd.DataFrame, rendering: Rendering, page: str
 ) -> None:
     scores = ReadingScores(records)
-    held = {
+    counts = {
         name: len(true_statements(scores.of(table, Universe(rule=SELECTION_RULES[5])), table))
         for name, table in TABLES.items()
     }
-    assert held == {"table1": 0, "table4": 4, "table5": 1, "table6": 0, "table8": 1, "table9": 0}
+    assert counts == {"table1": 0, "table4": 4, "table5": 1, "table6": 0, "table8": 1, "table9": 0}
     assert "six of the 19 statements hold" in " ".join(page.split())
-    for grid in shown.grids[8:]:
+    for grid in rendering.grids[8:]:
         assert all(value.paper is None for _, row in grid.rows for value in row)

@@ -1,4 +1,4 @@
-"""Report: one valid self-contained HTML file with every printed value and every verdict."""
+"""The report: one valid self-contained HTML file with every printed value and every verdict."""
 
 import re
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Render
 from genlabel_paper.report.terminal import print_rendering
 from genlabel_paper.runs.readings import SELECTION_RULES
 
-EXPERIMENTS = {one.id: one for one in find(["all"])}
-PARTS = [one for one in EXPERIMENTS.values() if one.id != "statistics"]
+EXPERIMENTS = {experiment.id: experiment for experiment in find(["all"])}
+REPORTED = [experiment for experiment in EXPERIMENTS.values() if experiment.id != "statistics"]
 
 
-def made_up() -> pd.DataFrame:
+def make_records() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    cells = dict.fromkeys(cell for experiment in PARTS for cell in experiment.cells("quick"))
+    cells = dict.fromkeys(cell for experiment in REPORTED for cell in experiment.cells("quick"))
     frame = pd.DataFrame([{"id": cell.id, **cell.fields} for cell in cells])
     frame["accuracy"] = rng.uniform(60.0, 100.0, len(frame))
     frame["robust_accuracy"] = np.where(frame["setting"].str.contains("robust"), 0.5 * frame["accuracy"], np.nan)
@@ -42,17 +42,19 @@ def made_up() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    return made_up()
+    return make_records()
 
 
 @pytest.fixture(scope="module")
-def shown(records: pd.DataFrame) -> dict[str, Rendering]:
-    return {one.id: one.render(records) for one in PARTS}
+def renderings(records: pd.DataFrame) -> dict[str, Rendering]:
+    return {experiment.id: experiment.render(records) for experiment in REPORTED}
 
 
 @pytest.fixture(scope="module")
-def page(records: pd.DataFrame, shown: dict[str, Rendering]) -> str:
-    rendered = [replace(one, render=lambda _, part=shown[one.id]: part) for one in PARTS]
+def page(records: pd.DataFrame, renderings: dict[str, Rendering]) -> str:
+    rendered = [
+        replace(experiment, render=lambda _, rendering=renderings[experiment.id]: rendering) for experiment in REPORTED
+    ]
     return report_html(records, rendered, description="a < b & c", command="genlabel reproduce all")
 
 
@@ -61,21 +63,23 @@ def reader(page: str, read_html: Callable[[str], Any]) -> Any:
     return read_html(page)
 
 
-def test_the_page_is_balanced_and_says_what_its_parts_are(shown: dict[str, Rendering], reader: Any) -> None:
+def test_page_is_valid_and_accessible(renderings: dict[str, Rendering], reader: Any) -> None:
     names = [tag for tag, _ in reader.tags]
     assert names.count("main") == names.count("h1") == names.count("nav") == 1
     ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert {name for name in shown if name in ids} == {name for name, part in shown.items() if part.measured}
+    assert {name for name in renderings if name in ids} == {
+        name for name, rendering in renderings.items() if rendering.measured
+    }
     assert names.count("table") == names.count("caption") == sum(tag == "thead" for tag in names)
     assert all(attributes.get("scope") in {"row", "col"} for tag, attributes in reader.tags if tag == "th")
     svgs = [attributes for tag, attributes in reader.tags if tag == "svg"]
     assert len(svgs) == names.count("figure") == 10
     assert all(attributes["role"] == "img" for attributes in svgs)
-    assert [names[place + 1] for place, tag in enumerate(names) if tag == "svg"] == ["title"] * 10
+    assert [names[index + 1] for index, tag in enumerate(names) if tag == "svg"] == ["title"] * 10
 
 
-def test_the_page_needs_nothing_else(page: str, reader: Any) -> None:
+def test_page_is_self_contained(page: str, reader: Any) -> None:
     for tag, attributes in reader.tags:
         assert tag not in {"link", "iframe", "object"}
         for key in ("src", "href"):
@@ -90,19 +94,19 @@ def test_the_page_needs_nothing_else(page: str, reader: Any) -> None:
     assert all(str(link)[1:] in ids for link in links if str(link).startswith("#"))
 
 
-@pytest.mark.parametrize("experiment", PARTS, ids=lambda one: one.id)
-def test_every_printed_value_that_was_tried_is_on_the_page(experiment: Experiment, reader: Any) -> None:
+@pytest.mark.parametrize("experiment", REPORTED, ids=lambda experiment: experiment.id)
+def test_page_has_every_printed_value_with_data(experiment: Experiment, reader: Any) -> None:
     text = reader.text
     for (_, dataset), value in experiment.paper.items():
         if dataset in UNAVAILABLE:
             continue
-        two = {"table1", "table4", "table5", "table6", "table7", "table8", "table9", "table15"}
-        digits = 2 if experiment.id in two else 1
-        words = f"{value.mean:g}" if value.mean == int(value.mean) and digits == 1 else f"{value.mean:.{digits}f}"
-        assert words + (f"±{value.spread:.2f}" if value.spread is not None else "") in text
+        two_digits = {"table1", "table4", "table5", "table6", "table7", "table8", "table9", "table15"}
+        digits = 2 if experiment.id in two_digits else 1
+        number = f"{value.mean:g}" if value.mean == int(value.mean) and digits == 1 else f"{value.mean:.{digits}f}"
+        assert number + (f"±{value.spread:.2f}" if value.spread is not None else "") in text
 
 
-def test_text_is_escaped_and_facts_are_told(page: str, reader: Any) -> None:
+def test_text_is_escaped_and_run_facts_are_shown(page: str, reader: Any) -> None:
     assert "a &lt; b &amp; c" in page
     assert "genlabel &lt;1&gt;, torch 2.9" in page
     text = reader.text
@@ -111,39 +115,43 @@ def test_text_is_escaped_and_facts_are_told(page: str, reader: Any) -> None:
     assert "softmax regression; Adam, 100 epochs" in text
 
 
-def test_the_conclusion_counts_the_statements(shown: dict[str, Rendering], page: str) -> None:
-    claims = [claim for part in shown.values() for claim in part.claims]
+def test_conclusion_counts_the_statements(renderings: dict[str, Rendering], page: str) -> None:
+    claims = [claim for rendering in renderings.values() for claim in rendering.claims]
     counts = [sum(claim.measured and claim.holds is holds for claim in claims) for holds in (True, False, None)]
-    rest = len(claims) - sum(counts)
-    found = re.search(r'id="conclusion">([^<]*)<', page)
-    assert found is not None
-    words = f"{counts[0]} hold here, {counts[1]} do not, {counts[2]} cannot be said and {rest} were not run."
-    assert found[1].startswith(f"Of {len(claims)} statements of the paper {words}")
-    toys = [c.holds for one in PARTS if one.section == "toys" for c in shown[one.id].claims if c.measured]
+    not_run = len(claims) - sum(counts)
+    conclusion = re.search(r'id="conclusion">([^<]*)<', page)
+    assert conclusion is not None
+    counts_text = f"{counts[0]} hold here, {counts[1]} do not, {counts[2]} cannot be said and {not_run} were not run."
+    assert conclusion[1].startswith(f"Of {len(claims)} statements of the paper {counts_text}")
+    toys = [
+        c.holds
+        for experiment in REPORTED
+        if experiment.section == "toys"
+        for c in renderings[experiment.id].claims
+        if c.measured
+    ]
     judged = [holds for holds in toys if holds is not None]
-    assert f"{sum(judged)} of {len(judged)} about toy examples and theory" in found[1]
-    assert shown["table3"].headline in found[1]
+    assert f"{sum(judged)} of {len(judged)} about toy examples and theory" in conclusion[1]
+    assert renderings["table3"].headline in conclusion[1]
 
 
-def test_the_headline_says_against_whom_genlabel_is_above(shown: dict[str, Rendering]) -> None:
-    above, _, rest = shown["table3"].headline.partition("not so against")
-    for claim in shown["table3"].claims:
+def test_headline_names_the_rivals(renderings: dict[str, Rendering]) -> None:
+    above, _, rest = renderings["table3"].headline.partition("not so against")
+    for claim in renderings["table3"].claims:
         rival = claim.brief.removeprefix("more often above ")
         assert claim.holds is not None
         assert re.search(rf"{re.escape(rival)}(,| and| \()", above if claim.holds else rest)
 
 
-def test_what_stands_first(page: str) -> None:
-    """The conclusion, the contents, what did not hold, what did; then real data before made-up data."""
+def test_sections_are_in_order(page: str) -> None:
+    """Conclusion, contents, failed statements, statements that hold; then real data before synthetic data."""
     marks = ["conclusion", "contents", "in-short", "short-fails", "short-holds", "table1", "table7", "figure2"]
-    places = [page.index(f'id="{mark}"') for mark in [*marks, "table15", "densities", "made"]]
-    assert places == sorted(places)
+    positions = [page.index(f'id="{mark}"') for mark in [*marks, "table15", "densities", "made"]]
+    assert positions == sorted(positions)
 
 
-def test_each_statement_stands_once_and_a_few_words_lead_to_it(
-    shown: dict[str, Rendering], page: str, reader: Any
-) -> None:
-    claims = [claim for part in shown.values() for claim in part.claims if claim.measured]
+def test_each_statement_stands_once_with_a_link(renderings: dict[str, Rendering], page: str, reader: Any) -> None:
+    claims = [claim for rendering in renderings.values() for claim in rendering.claims if claim.measured]
     text = reader.text
     for claim in claims:
         assert text.count(claim.text) == sum(other.text.count(claim.text) for other in claims)
@@ -154,14 +162,14 @@ def test_each_statement_stands_once_and_a_few_words_lead_to_it(
     assert all(page.count(f'href="#{name}"') == 1 for name in items)
 
 
-@pytest.mark.parametrize("experiment", PARTS, ids=lambda one: one.id)
-def test_every_statement_has_a_few_words_of_its_own(experiment: Experiment, shown: dict[str, Rendering]) -> None:
-    briefs = [claim.brief for claim in shown[experiment.id].claims]
+@pytest.mark.parametrize("experiment", REPORTED, ids=lambda experiment: experiment.id)
+def test_statements_have_distinct_short_forms(experiment: Experiment, renderings: dict[str, Rendering]) -> None:
+    briefs = [claim.brief for claim in renderings[experiment.id].claims]
     assert len(set(briefs)) == len(briefs)
     assert all(0 < len(brief) <= 56 for brief in briefs)
 
 
-def test_the_same_records_give_the_same_file(tmp_path: Path, records: pd.DataFrame) -> None:
+def test_same_records_give_the_same_file(tmp_path: Path, records: pd.DataFrame) -> None:
     chosen = [EXPERIMENTS[name] for name in ("table6", "figure3")]
     for name in "ab":
         write_report(records, tmp_path / name, chosen, description="today")
@@ -170,19 +178,19 @@ def test_the_same_records_give_the_same_file(tmp_path: Path, records: pd.DataFra
     assert "today" in first
 
 
-def test_what_was_not_run_is_one_line(read_html: Callable[[str], Any]) -> None:
-    chosen = [one for one in PARTS if one.trains]
-    page = report_html(pd.DataFrame(), chosen)
+def test_experiments_without_records_are_one_line(read_html: Callable[[str], Any]) -> None:
+    trained = [experiment for experiment in REPORTED if experiment.trains]
+    page = report_html(pd.DataFrame(), trained)
     text = read_html(page).text
     assert "none yet" in text
     assert re.search(r"Of (\d+) statements of the paper 0 hold here, .* and \1 were not run\.", text)
     assert text.count("Not run: ") == 1
-    assert f"Not run: {', '.join(one.name for one in chosen)}." in text
+    assert f"Not run: {', '.join(experiment.name for experiment in trained)}." in text
     assert "genlabel reproduce table1 table2" in text
-    assert not any(f'id="{one.id}"' in page for one in chosen)
+    assert not any(f'id="{experiment.id}"' in page for experiment in trained)
 
 
-def test_missing_lines_of_a_table_are_one_line() -> None:
+def test_missing_rows_of_a_table_are_one_line() -> None:
     ours = Value(Measured(90.0, None, 1, 1), None)
     rows = [("A", [ours, Value(None, Printed(1.23), "lost"), Value(None, None, "not run")]), ("B", [ours] * 1)]
     rows = [(title, [*row, *[Value(None, None, "not run")] * (3 - len(row))]) for title, row in rows]
@@ -206,7 +214,7 @@ GRID = Grid(
 )
 
 
-def test_a_table_has_a_line_for_each_dataset_and_marks_the_best() -> None:
+def test_table_has_a_row_for_each_dataset_and_marks_the_best() -> None:
     html = block("grid_table", GRID)
     assert '<td class="agrees" data-v="90"><b>90.00</b>±1.00 <abbr title="agrees" class="sign">=</abbr>' in html
     assert "<small>90.50±0.10 (-0.50)</small>" in html
@@ -218,13 +226,13 @@ def test_a_table_has_a_line_for_each_dataset_and_marks_the_best() -> None:
     assert [line.name for line in grid_lines(GRID)] == ["61", "36"]
 
 
-@pytest.mark.parametrize("experiment", PARTS, ids=lambda one: one.id)
-def test_the_terminal_has_the_same_values_in_100_columns(
-    experiment: Experiment, shown: dict[str, Rendering], as_text: Callable[[Experiment, Rendering, int], str]
+@pytest.mark.parametrize("experiment", REPORTED, ids=lambda experiment: experiment.id)
+def test_terminal_has_the_same_values_in_100_columns(
+    experiment: Experiment, renderings: dict[str, Rendering], as_text: Callable[[Experiment, Rendering, int], str]
 ) -> None:
-    text = as_text(experiment, shown[experiment.id], 100)
+    text = as_text(experiment, renderings[experiment.id], 100)
     assert max(map(len, text.splitlines())) <= 100
-    for grid in shown[experiment.id].grids:
+    for grid in renderings[experiment.id].grids:
         for _, row in grid.rows:
             for value in row:
                 assert value.ours is None or f"{value.ours.mean:.{grid.digits}f}" in text
@@ -232,10 +240,10 @@ def test_the_terminal_has_the_same_values_in_100_columns(
     assert "…" not in text
 
 
-def test_an_experiment_is_printed_with_its_title_and_statements() -> None:
+def test_experiment_is_printed_with_its_title_and_statements() -> None:
     console = Console(width=60, record=True, force_terminal=False)
-    shown = Rendering([GRID], [Claim("A is [b]better[/b].", "on all", "on none", False)], notes=["word " * 30])
-    print_rendering(EXPERIMENTS["table4"], shown, console)
+    renderings = Rendering([GRID], [Claim("A is [b]better[/b].", "on all", "on none", False)], notes=["word " * 30])
+    print_rendering(EXPERIMENTS["table4"], renderings, console)
     text = console.export_text()
     assert text.startswith("table4: Clean accuracy on 16 chosen OpenML datasets")
     assert "✗ does not hold: A is [b]better[/b]." in text
@@ -259,10 +267,10 @@ def top(name: str) -> str:
     return f"return document.getElementById('{name}').getBoundingClientRect().top + window.scrollY"
 
 
-def test_the_contents_are_within_the_first_screens(opened: Any) -> None:
+def test_contents_are_within_the_first_screens(opened: Any) -> None:
     opened.open(opened.path, 1280, 900)
     assert opened.complaints() == []
-    assert [one for one in opened.requests() if not one.startswith("data:")] == [opened.path.as_uri()]
+    assert [address for address in opened.requests() if not address.startswith("data:")] == [opened.path.as_uri()]
     assert opened.run(top("contents")) < 450
     assert opened.run(top("in-short")) < 900
     opened.open(opened.path, 360, 740)
@@ -275,10 +283,10 @@ def test_nothing_is_wider_than_the_screen(opened: Any, width: int) -> None:
     assert opened.run("return document.documentElement.scrollWidth") <= width
 
 
-def test_every_statement_is_seen_once(opened: Any, shown: dict[str, Rendering]) -> None:
+def test_every_statement_is_visible_once(opened: Any, renderings: dict[str, Rendering]) -> None:
     opened.open(opened.path)
     text = opened.run("return document.body.innerText")
-    claims = [claim for part in shown.values() for claim in part.claims if claim.measured]
+    claims = [claim for rendering in renderings.values() for claim in rendering.claims if claim.measured]
     for claim in claims:
         words = " ".join(claim.text.split())
         assert " ".join(text.split()).count(words) == sum(other.text.count(words) for other in claims)
@@ -300,17 +308,17 @@ def test_figures_follow_the_theme_and_open_larger(opened: Any, dark: bool) -> No
     assert opened.wait("!document.querySelector('dialog')")
 
 
-def test_a_table_of_sets_sorts_by_ours_and_by_number(opened: Any) -> None:
+def test_table_sorts_by_our_values_and_by_dataset(opened: Any) -> None:
     opened.open(opened.path)
     column = "return [...document.querySelectorAll('#table4 tbody tr')].map((row) => Number(row.cells[{}].dataset.v))"
-    for place in (2, 1):
-        press_on(opened, f"#table4 thead th:nth-child({place}) button")
-        values = opened.run(column.format(place - 1))
+    for column_index in (2, 1):
+        press_on(opened, f"#table4 thead th:nth-child({column_index}) button")
+        values = opened.run(column.format(column_index - 1))
         assert len(values) == 16
         assert values == sorted(values)
 
 
-def test_words_in_short_lead_to_their_statement(opened: Any) -> None:
+def test_short_forms_link_to_their_statement(opened: Any) -> None:
     opened.open(opened.path)
     press_on(opened, "#in-short dd a")
     target = "document.querySelector('.claims li:target')"

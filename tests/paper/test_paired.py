@@ -1,4 +1,4 @@
-"""Pairs: only trials that every method has count, and wins are counted as by hand."""
+"""Paired trials: only common trials count, and wins equal a hand count."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ LINES = [
 RECORDS = pd.DataFrame(LINES, columns=["dataset", "split", "seed", "method", "accuracy"])
 
 
-def test_trials_that_a_method_lacks_are_left_out() -> None:
+def test_trials_missing_for_a_method_are_left_out() -> None:
     pairs = pair_trials(RECORDS, "accuracy", ["b", "a"])
     assert pairs.index.tolist() == [("36", 0, 0), ("36", 1, 0)]
     assert pairs.to_numpy().tolist() == [[88.0, 90.0], [81.0, 80.0]]
@@ -34,7 +34,7 @@ def test_trials_that_a_method_lacks_are_left_out() -> None:
         (pd.DataFrame(), "accuracy", ["a", "b"]),
     ],
 )
-def test_nothing_to_pair_is_an_empty_table(records: pd.DataFrame, metric: str, methods: list[str]) -> None:
+def test_no_common_trials_give_an_empty_table(records: pd.DataFrame, metric: str, methods: list[str]) -> None:
     pairs = pair_trials(records, metric, methods)
     assert pairs.empty
     assert list(pairs.columns) == methods
@@ -42,15 +42,15 @@ def test_nothing_to_pair_is_an_empty_table(records: pd.DataFrame, metric: str, m
 
 
 @given(st.lists(st.floats(-3, 3)), st.floats(0, 1))
-def test_wins_ties_and_losses_are_all_sets(gains: list[float], width: float) -> None:
-    found = count_wins(pd.Series(gains, dtype=float), width)
-    assert found.sets == len(gains)
-    assert found.better == sum(gain > width + EXACT for gain in gains)
+def test_wins_ties_and_losses_cover_all_datasets(gains: list[float], width: float) -> None:
+    counts = count_wins(pd.Series(gains, dtype=float), width)
+    assert counts.sets == len(gains)
+    assert counts.better == sum(gain > width + EXACT for gain in gains)
     mirrored = count_wins(-pd.Series(gains, dtype=float), width)
-    assert mirrored == (found.worse, found.tie, found.better)
-    assert not gains or sum(found.percent) == pytest.approx(100)
+    assert mirrored == (counts.worse, counts.tie, counts.better)
+    assert not gains or sum(counts.percent) == pytest.approx(100)
 
 
-def test_a_difference_of_rounding_is_a_tie() -> None:
+def test_rounding_difference_is_a_tie() -> None:
     assert count_wins(pd.Series([0.1 + 0.2, 0.3]), 0.3) == WinTieLoss(0, 2, 0)
     assert all(np.isnan(count_wins(pd.Series(dtype=float), 0.5).percent))

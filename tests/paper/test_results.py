@@ -25,7 +25,7 @@ from genlabel_paper.runs.trials import fingerprint_cell
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
-EXPERIMENTS = {one.id: one for one in find(["all"])}
+EXPERIMENTS = {experiment.id: experiment for experiment in find(["all"])}
 GENMIX = {"table15", "figure13", "figure14", "figure15", "figure16", "densities"}
 """Experiments with records of a smaller budget, or none."""
 PARTIAL_SETTINGS = [*SCHEDULES, "genmix", "genmix-hidden", "densities"]
@@ -34,18 +34,18 @@ pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source t
 
 
 @pytest.fixture(scope="module")
-def every() -> pd.DataFrame:
+def all_records() -> pd.DataFrame:
     return in_percent(load_records(RECORDS, PAPER_SCHEMA).frame)
 
 
 @pytest.fixture(scope="module")
-def records(every: pd.DataFrame) -> pd.DataFrame:
-    """Those of tables and points, of which the full budget is there."""
-    return every[~every["setting"].isin(PARTIAL_SETTINGS)].reset_index(drop=True)
+def records(all_records: pd.DataFrame) -> pd.DataFrame:
+    """Return the records of tables and points, which have the full budget."""
+    return all_records[~all_records["setting"].isin(PARTIAL_SETTINGS)].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
-def shown(records: pd.DataFrame) -> dict[str, Rendering]:
+def renderings(records: pd.DataFrame) -> dict[str, Rendering]:
     return {name: experiment.render(records) for name, experiment in EXPERIMENTS.items() if name in TRAINED}
 
 
@@ -58,33 +58,33 @@ def words_of(*path: str) -> str:
     return " ".join(ROOT.joinpath(*path).read_text().split())
 
 
-def test_every_cell_of_the_study_is_there(records: pd.DataFrame) -> None:
-    wanted = {cell.id for name in (*TRAINED, "statistics") for cell in EXPERIMENTS[name].cells("full")}
-    assert set(records["id"]) == wanted
+def test_study_has_every_cell(records: pd.DataFrame) -> None:
+    expected = {cell.id for name in (*TRAINED, "statistics") for cell in EXPERIMENTS[name].cells("full")}
+    assert set(records["id"]) == expected
     tables = records[~records["setting"].str.contains("@")]
     counts = tables.groupby(["setting", "dataset", "method", "alpha"])[["split", "seed"]].nunique()
     assert (counts == [3, 5]).all(axis=None)
 
 
-def test_the_records_were_made_with_the_settings_of_today(every: pd.DataFrame) -> None:
-    """A setting that is edited must be trained again, or the edit be known to change nothing."""
-    cells = (Cell(**fields) for fields in every[list(PAPER_SCHEMA.fields)].to_dict("records"))
-    assert [fingerprint_cell(cell) for cell in cells] == every["fingerprint"].tolist()
+def test_records_have_the_current_fingerprints(all_records: pd.DataFrame) -> None:
+    """Retrain a setting after an edit, unless the edit changes no number."""
+    cells = (Cell(**fields) for fields in all_records[list(PAPER_SCHEMA.fields)].to_dict("records"))
+    assert [fingerprint_cell(cell) for cell in cells] == all_records["fingerprint"].tolist()
 
 
-def test_records_of_images_and_of_genmix_are_cells_of_a_budget(every: pd.DataFrame) -> None:
+def test_records_of_images_and_genmix_are_cells_of_a_budget(all_records: pd.DataFrame) -> None:
     known = {
         cell.id
         for name in ("table7", *GENMIX)
         for budget in BUDGETS
         for cell in (*EXPERIMENTS[name].cells(budget), *EXPERIMENTS[name].further(budget))
     }
-    assert set(every.loc[every["setting"].isin(PARTIAL_SETTINGS), "id"]) <= known
+    assert set(all_records.loc[all_records["setting"].isin(PARTIAL_SETTINGS), "id"]) <= known
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table5", "table6", "table8", "table9"])
-def test_every_printed_value_of_a_set_at_hand_has_ours_beside_it(name: str, shown: dict[str, Rendering]) -> None:
-    (grid,) = shown[name].grids
+def test_every_printed_value_of_an_available_dataset_has_ours(name: str, renderings: dict[str, Rendering]) -> None:
+    (grid,) = renderings[name].grids
     for _, row in grid.rows:
         for dataset, value in zip(grid.columns, row, strict=True):
             assert value.paper is not None
@@ -92,50 +92,50 @@ def test_every_printed_value_of_a_set_at_hand_has_ours_beside_it(name: str, show
             assert value.ours is None or (value.ours.splits, value.ours.seeds) == (3, 5)
 
 
-def test_the_regions_of_figure_6_are_on_record(shown: dict[str, Rendering]) -> None:
-    assert len(shown["figure6"].figures) == 1
+def test_records_have_the_regions_of_figure_6(renderings: dict[str, Rendering]) -> None:
+    assert len(renderings["figure6"].figures) == 1
 
 
-def test_the_page_tells_how_many_statements_hold(shown: dict[str, Rendering], page: str) -> None:
-    found = Counter(claim.holds for part in shown.values() for claim in part.claims)
-    assert found[None] == 0
-    assert f"Of the {sum(found.values())} statements" in page
-    assert f"**{found[True]} hold here, and {found[False]} do not**" in page
-    short = f"Of its {sum(found.values())} statements about the tables and figures that we trained again "
-    assert f"{short}{found[True]} hold here" in words_of("README.md")
+def test_page_has_the_counts_of_statements(renderings: dict[str, Rendering], page: str) -> None:
+    counts = Counter(claim.holds for rendering in renderings.values() for claim in rendering.claims)
+    assert counts[None] == 0
+    assert f"Of the {sum(counts.values())} statements" in page
+    assert f"**{counts[True]} hold here, and {counts[False]} do not**" in page
+    sentence = f"Of its {sum(counts.values())} statements about the tables and figures that we trained again "
+    assert f"{sentence}{counts[True]} hold here" in words_of("README.md")
 
 
-def test_the_page_tells_how_many_values_agree(shown: dict[str, Rendering], page: str) -> None:
-    found: Counter[str] = Counter()
-    for part in shown.values():
-        for grid in part.grids:
-            found.update(count_agreements(grid))
-    measured = sum(found.values()) - found["missing"]
-    said = f"of {measured} printed ones that we could measure, {found['agrees']} agree within one joint spread, "
-    assert f"{said}{found['near']} within two, {found['differs']} differ by more" in page
+def test_page_has_the_counts_of_agreeing_values(renderings: dict[str, Rendering], page: str) -> None:
+    counts: Counter[str] = Counter()
+    for rendering in renderings.values():
+        for grid in rendering.grids:
+            counts.update(count_agreements(grid))
+    measured = sum(counts.values()) - counts["missing"]
+    sentence = f"of {measured} printed ones that we could measure, {counts['agrees']} agree within one joint spread, "
+    assert f"{sentence}{counts['near']} within two, {counts['differs']} differ by more" in page
 
 
 @pytest.mark.parametrize("rival", ["vanilla", "adamixup", "mixup", "mixup-exclude-mi", "generative-gm"])
-def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame, page: str) -> None:
+def test_page_has_the_shares_of_table_3(rival: str, records: pd.DataFrame, page: str) -> None:
     sets = [name for name in well_fitted_datasets(records) if name in study_datasets()]
     assert f"passes {len(sets)} of our {len(study_datasets())} datasets" in page
     higher, _, lower = count_wins(
         paired_gains(select_records(records, "logistic"), "genlabel-cv", rival, sets), TIE_WIDTH
     ).percent
     assert re.search(rf"\| \W*{higher:.1f} %, {lower:.1f} %", page)
-    said = f"higher on {higher:.1f} % of the sets, lower on {lower:.1f} %"
-    assert rival != "vanilla" or said in words_of("docs", "choosing.md")
+    sentence = f"higher on {higher:.1f} % of the sets, lower on {lower:.1f} %"
+    assert rival != "vanilla" or sentence in words_of("docs", "choosing.md")
 
 
-def test_the_page_tells_the_mean_ranks(records: pd.DataFrame, page: str) -> None:
+def test_page_has_the_mean_ranks(records: pd.DataFrame, page: str) -> None:
     ranks = study_means(records).rank(axis=1, ascending=False).mean()
     for name, words in {"vanilla": "vanilla", "adamixup": "AdaMixup", "mixup": "mixup"}.items():
         assert f"{words} {ranks[name]:.2f}" in page
     assert f"{TITLES['genlabel-cv'].removeprefix('Mixup + ')} {ranks['genlabel-cv']:.2f}" in page
 
 
-def test_the_largest_class_is_as_robust_as_the_printed_genlabel_of_table_9() -> None:
-    """The page's first remark on the printed numbers."""
+def test_majority_class_is_as_robust_as_the_printed_genlabel_of_table_9() -> None:
+    """Check the first remark of the page on the printed numbers."""
     sets = [name for method, name in TABLE9 if method == "genlabel-gm" and name not in UNAVAILABLE]
     assert len(sets) == 12
     assert all(manifest().loc[name, "largest"] >= TABLE9["genlabel-gm", name].mean for name in sets)

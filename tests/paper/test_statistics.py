@@ -1,4 +1,4 @@
-"""The methods over all datasets: ranks and probabilities against independent oracles, and a missing library."""
+"""Methods over all datasets: ranks and probabilities against independent oracles, and a missing library."""
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ from genlabel_paper.runs.methods import TITLES
 NAMES = list(statistics.ON_EVERY_SET)
 
 
-def made_up(sets: int = 20, gain: float = 2.0) -> pd.DataFrame:
-    """Records in which GenLabel (CV) is better than all others by `gain` points."""
+def make_records(sets: int = 20, gain: float = 2.0) -> pd.DataFrame:
+    """Return records in which GenLabel (CV) is better than all others by `gain` points."""
     rng = np.random.default_rng(0)
     rows = [
         {
@@ -41,91 +41,91 @@ def made_up(sets: int = 20, gain: float = 2.0) -> pd.DataFrame:
     return frame
 
 
-def test_means_are_over_sets_that_every_method_has() -> None:
-    frame = made_up()
+def test_means_are_over_datasets_with_every_method() -> None:
+    frame = make_records()
     means = study_means(frame)
     assert list(means) == NAMES
     assert len(means) == 20
-    one = frame[(frame["dataset"] == "36") & (frame["method"] == "mixup")]
-    assert means.loc["36", "mixup"] == pytest.approx(one["accuracy"].mean())
-    lost = frame[~((frame["dataset"] == "36") & (frame["method"] == "mixup"))]
-    assert "36" not in study_means(lost).index
-    few = frame[~((frame["method"] == "adamixup") & frame["dataset"].isin(study_datasets()[:15]))]
-    assert "adamixup" not in study_means(few)
-    assert len(study_means(few)) == 20
+    rows = frame[(frame["dataset"] == "36") & (frame["method"] == "mixup")]
+    assert means.loc["36", "mixup"] == pytest.approx(rows["accuracy"].mean())
+    incomplete = frame[~((frame["dataset"] == "36") & (frame["method"] == "mixup"))]
+    assert "36" not in study_means(incomplete).index
+    without_most = frame[~((frame["method"] == "adamixup") & frame["dataset"].isin(study_datasets()[:15]))]
+    assert "adamixup" not in study_means(without_most)
+    assert len(study_means(without_most)) == 20
     assert study_means(frame[frame["method"] != "genlabel-cv"]).empty
 
 
-def test_the_critical_difference_is_that_of_the_tables() -> None:
+def test_critical_difference_equals_the_published_table() -> None:
     # Demšar (2006), Table 5: q = 2.569 for four methods; his example has 14 datasets.
     assert critical_difference(14, 4) == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), abs=1e-3)
 
 
-def test_ranks_agree_with_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_equal_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "SAMPLES", 100)
-    means = study_means(made_up())
+    means = study_means(make_records())
     ranks = stats.rankdata(-means.to_numpy(), axis=1).mean(axis=0)
-    shown = render(made_up())
-    grid = shown.grids[0]
-    found = dict(zip(grid.columns, (value.ours.mean for value in grid.rows[0][1] if value.ours), strict=True))
-    assert found == pytest.approx({TITLES[name]: rank for name, rank in zip(means, ranks, strict=True)})
+    rendering = render(make_records())
+    grid = rendering.grids[0]
+    our_ranks = dict(zip(grid.columns, (value.ours.mean for value in grid.rows[0][1] if value.ours), strict=True))
+    assert our_ranks == pytest.approx({TITLES[name]: rank for name, rank in zip(means, ranks, strict=True)})
     assert grid.columns[0] == TITLES["genlabel-cv"]
 
 
-def test_the_diagram_names_every_method_with_its_rank() -> None:
+def test_diagram_names_every_method_with_its_rank() -> None:
     pytest.importorskip("scikit_posthocs")
-    means = study_means(made_up())
+    means = study_means(make_records())
     (ax,) = plot_ranks(means).axes
     words = " ".join(text.get_text() for text in ax.texts)
     bars = [line.get_xdata() for line in ax.lines if np.ptp(line.get_ydata()) == 0.0]
-    assert all((np.diff(x) >= 0.0).all() for x in bars)  # in any process the same, so that the page is the same
+    assert all((np.diff(x) >= 0.0).all() for x in bars)  # the same order in any process, for a reproducible page
     for name, rank in means.rank(axis=1, ascending=False).mean().items():
         assert TITLES[str(name)] in words
         assert f"({rank:.2f})" in words
 
 
 @pytest.mark.parametrize("gain, column", [(2.0, "higher"), (0.0, "same"), (-2.0, "lower")])
-def test_the_probabilities_follow_the_gain(gain: float, column: str) -> None:
+def test_probabilities_follow_the_gain(gain: float, column: str) -> None:
     pytest.importorskip("baycomp")
-    shares = signed_ranks(study_means(made_up(gain=gain)), samples=500)
+    shares = signed_ranks(study_means(make_records(gain=gain)), samples=500)
     assert list(shares.index) == [name for name in NAMES if name != "genlabel-cv"]
     assert shares.sum(axis=1).to_numpy() == pytest.approx(100.0)
     assert (shares[column] > 95.0).all()
     assert len(plot_signed_ranks(shares).axes[0].patches) == 3 * len(shares)
 
 
-def test_the_seed_decides_the_draws() -> None:
+def test_seed_determines_the_draws() -> None:
     pytest.importorskip("baycomp")
-    means = study_means(made_up(gain=0.5))
+    means = study_means(make_records(gain=0.5))
     first, again, other = (signed_ranks(means, samples=300, seed=seed) for seed in (0, 0, 1))
     pd.testing.assert_frame_equal(first, again)
     assert not first.equals(other)
 
 
-def test_everything_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_has_all_grids_and_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("baycomp")
     pytest.importorskip("scikit_posthocs")
     monkeypatch.setattr(statistics, "SAMPLES", 500)
-    shown = render(made_up())
-    assert len(shown.grids) == 2
-    assert len(shown.figures) == 2
-    assert shown.notes[0].startswith("20 datasets have each of the 8 methods.")
+    rendering = render(make_records())
+    assert len(rendering.grids) == 2
+    assert len(rendering.figures) == 2
+    assert rendering.notes[0].startswith("20 datasets have each of the 8 methods.")
 
 
-def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr(statistics, "import_module", missing)
-    shown = render(made_up())
-    assert len(shown.grids) == 1
-    assert not shown.figures
-    left_out = [note for note in shown.notes if note.startswith("Left out")]
+    rendering = render(make_records())
+    assert len(rendering.grids) == 1
+    assert not rendering.figures
+    left_out = [note for note in rendering.notes if note.startswith("Left out")]
     assert left_out == [
         'Left out: scikit_posthocs is not installed; pip install "genlabel[stats]"',
         'Left out: baycomp is not installed; pip install "genlabel[stats]"',
     ]
 
 
-def test_few_sets_are_not_tested() -> None:
-    assert render(made_up(sets=5)).notes == ["Fewer than 10 datasets have every method: nothing is tested."]
+def test_few_datasets_are_not_tested() -> None:
+    assert render(make_records(sets=5)).notes == ["Fewer than 10 datasets have every method: nothing is tested."]

@@ -1,4 +1,4 @@
-"""Table 7: printed values and settings against the source, one trial per method, and a run on digits."""
+"""Table 7: printed values and settings against the LaTeX source, one trial per method, and a run on digits."""
 
 import json
 import re
@@ -57,55 +57,57 @@ KINDS: dict[Kind, str] = {"clean": "Table:real_cln_settings", "robust": "Table:r
 
 
 def cells_of_table(label: str) -> Iterator[tuple[str, list[str]]]:
-    """The lines of a table of the source that begin with a method: its key, and the words of its other places."""
+    """Yield the rows of a table of the source that begin with a method: its key and its other cells."""
     text = TEX.read_text()
     end = text.index(r"\end{table}", text.index(rf"\label{{{label}}}"))
     table = text[text.rindex(r"\begin{table}", 0, end) : end]
     plain = re.sub(r"\\gray[lc]|\\textbf|[{}$]", "", table)
     for line in plain.split(r"\\"):
-        places = [place.strip() for place in line.split("&")]
-        names = [number for number, place in enumerate(places) if place.split("\n")[-1].strip() in KEYS]
-        if names:
-            key = KEYS[places[names[0]].split("\n")[-1].strip()]
-            yield key, places[names[0] + 1 :]
+        cells = [cell.strip() for cell in line.split("&")]
+        indices = [index for index, cell in enumerate(cells) if cell.split("\n")[-1].strip() in KEYS]
+        if indices:
+            key = KEYS[cells[indices[0]].split("\n")[-1].strip()]
+            yield key, cells[indices[0] + 1 :]
 
 
 def number(word: str) -> float | None:
     if word == "-":
         return None
-    above, _, below = word.partition("/")
-    return float(above) / float(below or 1)
+    numerator, _, denominator = word.partition("/")
+    return float(numerator) / float(denominator or 1)
 
 
 @needs_source
-def test_all_printed_values_are_those_of_the_source() -> None:
-    found = {"robust": {}, "clean": {}}
-    for key, words in cells_of_table("Table:GenLabel_real_datasets"):
-        for place, word in enumerate(words):
-            if word != "-":
-                mean, spread = map(float, re.split(r"\\pm", word))
-                found[("robust", "clean")[place % 2]][key, SETS[place // 2]] = (mean, spread)
+def test_printed_values_equal_the_source() -> None:
+    expected = {"robust": {}, "clean": {}}
+    for key, cells in cells_of_table("Table:GenLabel_real_datasets"):
+        for column, cell in enumerate(cells):
+            if cell != "-":
+                mean, spread = map(float, re.split(r"\\pm", cell))
+                expected[("robust", "clean")[column % 2]][key, SETS[column // 2]] = (mean, spread)
     for kind, values in PRINTED.items():
-        assert {place: (value.mean, value.spread) for place, value in values.items()} == found[kind]
+        assert {key: (value.mean, value.spread) for key, value in values.items()} == expected[kind]
     assert (len(CLEAN), len(ROBUST)) == (22, 20)
 
 
 @needs_source
 @pytest.mark.parametrize("kind", KINDS)
-def test_network_rate_radius_gamma_and_beta_are_those_of_the_source(kind: Kind) -> None:
-    lines = list(cells_of_table(KINDS[kind]))
-    assert len(lines) == 22
-    place = -1
-    for key, (network, rate, radius, gamma, beta) in lines:
-        place += key == "vanilla"
-        run, method = image_run(kind, SETS[place]), image_methods(SETS[place])[key]
+def test_settings_equal_the_source(kind: Kind) -> None:
+    rows = list(cells_of_table(KINDS[kind]))
+    assert len(rows) == 22
+    index = -1
+    for key, (network, rate, radius, gamma, beta) in rows:
+        index += key == "vanilla"
+        run, method = image_run(kind, SETS[index]), image_methods(SETS[index])[key]
         assert (run.network, run.learning_rate, run.radius) == (NETWORKS[network], number(rate), number(radius))
-        told = SETTINGS[schedule_of("full", kind, SETS[place]).name].describe(SETS[place], method.variant)["training"]
-        assert (told.get("gamma"), told.get("beta")) == (number(gamma), number(beta))
-        assert (told["network"], told["learning_rate"]) == (NETWORKS[network], number(rate))
+        training = SETTINGS[schedule_of("full", kind, SETS[index]).name].describe(SETS[index], method.variant)[
+            "training"
+        ]
+        assert (training.get("gamma"), training.get("beta")) == (number(gamma), number(beta))
+        assert (training["network"], training["learning_rate"]) == (NETWORKS[network], number(rate))
 
 
-SPELLED = [
+PRINTED_SETTINGS = [
     ("clean", "mnist", "lenet5", 0.1, None, (0.15, 0.95), (0.15, 0.99)),
     ("clean", "cifar10", "resnet18", 0.1, None, (0.1, 0.95), (0.1, 0.95)),
     ("clean", "cifar100", "preact-resnet18", 0.1, None, (0.1, 0.97), (0.1, 0.97)),
@@ -118,33 +120,35 @@ SPELLED = [
 
 
 @pytest.mark.parametrize(
-    "kind, dataset, network, rate, radius, mixup, manifold", SPELLED, ids=[f"{one[0]}-{one[1]}" for one in SPELLED]
+    "kind, dataset, network, rate, radius, mixup, manifold",
+    PRINTED_SETTINGS,
+    ids=[f"{row[0]}-{row[1]}" for row in PRINTED_SETTINGS],
 )
-def test_what_is_trained_is_what_tables_13_and_14_print(
+def test_training_settings_equal_tables_13_and_14(
     kind: Kind, dataset: str, network: str, rate: float, radius: float | None, mixup: Any, manifold: Any
 ) -> None:
     schedule = schedule_of("full", kind, dataset)
     setting, methods = SETTINGS[schedule.name], image_methods(dataset)
     assert (schedule.name, schedule.paper) == (f"images-{kind}-{200 if kind == 'clean' else 50}", True)
     for key, method in methods.items():
-        said = setting.describe(dataset, method.variant)
-        training = said["training"]
+        description = setting.describe(dataset, method.variant)
+        training = description["training"]
         assert (training["network"], training["learning_rate"]) == (network, rate)
         assert (training["epochs"], training["weight_decay"], training["batch_size"]) == (schedule.epochs, 1e-4, 128)
         assert training["optimizer"].momentum == 0.9
-        assert (said["attack"] or {}).get("radius") == radius
+        assert (description["attack"] or {}).get("radius") == radius
         expected = {"mixup-genlabel": mixup, "mixup-genlabel-default": mixup, "manifold-genlabel": manifold}.get(key)
         assert (training.get("gamma"), training.get("beta")) == (expected or (None, None))
         assert training.get("alpha") == (2.0 if "manifold" in key else 1.0 if "mixup" in key[:5] else None)
         assert training.get("lam_per", "batch") == (
             "sample" if key in ("mixup-sample", "mixup-genlabel-default") else "batch"
         )
-        told = {"mixup-genlabel": "clean", "manifold-genlabel": "clean", "mixup-genlabel-default": "near"}
-        assert training.get("statistics") == told.get(key)
+        statistics = {"mixup-genlabel": "clean", "manifold-genlabel": "clean", "mixup-genlabel-default": "near"}
+        assert training.get("statistics") == statistics.get(key)
     assert ("adamixup" in methods) == (dataset in ("mnist", "cifar10"))
 
 
-def test_a_trial_is_one_method_on_images_and_all_methods_on_tables() -> None:
+def test_trial_has_one_method_on_images_and_all_methods_on_tables() -> None:
     one, other = (Cell("images-clean-30", "mnist", method, 0, 1) for method in ("mixup", "vanilla"))
     assert one.trial != other.trial
     assert one.trial.method == "mixup"
@@ -153,7 +157,7 @@ def test_a_trial_is_one_method_on_images_and_all_methods_on_tables() -> None:
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
-def test_cells_of_different_schedules_are_never_the_same(budget: str) -> None:
+def test_cells_of_different_schedules_differ(budget: str) -> None:
     cells = [*EXPERIMENT.cells(budget), *EXPERIMENT.further(budget)]
     assert len(set(cells)) == len(cells)
     assert {cell.seed for cell in cells} == set(range(SEEDS[budget]))
@@ -167,7 +171,7 @@ def test_cells_of_different_schedules_are_never_the_same(budget: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"epochs": 7}, {"attacked": 10}, {"images": 100}, {"tests": 10}], ids=str)
-def test_an_edited_schedule_is_another_fingerprint(monkeypatch: pytest.MonkeyPatch, change: dict[str, int]) -> None:
+def test_edited_schedule_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, change: dict[str, int]) -> None:
     cell = Cell("images-robust-10", "cifar10", "mixup", 0, 0)
     before = fingerprint_cell(cell)
     setting = SETTINGS[cell.setting]
@@ -195,15 +199,17 @@ def printed(kind: str, *datasets: str) -> dict[tuple[str, str], float]:
     return {key: value.mean for key, value in PRINTED[kind].items() if key[1] in (datasets or SETS)}
 
 
-def test_the_printed_values_support_all_statements() -> None:
-    shown = EXPERIMENT.render(records_of({"images-clean-200": printed("clean"), "images-robust-50": printed("robust")}))
-    assert [claim.holds for claim in shown.claims] == [True] * 5
-    assert [format_verdict(claim)[1] for claim in shown.claims] == ["holds so far"] * 5
-    assert {claim.full for claim in shown.claims} == {5}
-    assert "on 4 of 4 datasets; differences from +0.09 to +0.41 points" in shown.claims[0].ours
+def test_printed_values_support_all_statements() -> None:
+    rendering = EXPERIMENT.render(
+        records_of({"images-clean-200": printed("clean"), "images-robust-50": printed("robust")})
+    )
+    assert [claim.holds for claim in rendering.claims] == [True] * 5
+    assert [format_verdict(claim)[1] for claim in rendering.claims] == ["holds so far"] * 5
+    assert {claim.full for claim in rendering.claims} == {5}
+    assert "on 4 of 4 datasets; differences from +0.09 to +0.41 points" in rendering.claims[0].ours
 
 
-def test_each_schedule_has_its_own_table_and_digits_only_with_records(
+def test_each_schedule_has_its_own_table(
     as_text: Callable[[Experiment, Rendering, int], str],
 ) -> None:
     worse = {("mixup", "mnist"): 90.0, ("mixup-genlabel", "mnist"): 89.0}
@@ -211,50 +217,48 @@ def test_each_schedule_has_its_own_table_and_digits_only_with_records(
     records = records_of(
         {"images-clean-200": printed("clean", "cifar10"), "images-clean-40": worse, "images-clean-smoke-15": digits}
     )
-    shown = EXPERIMENT.render(records)
-    titles = {grid.title: grid for grid in shown.grids}
+    rendering = EXPERIMENT.render(records)
+    titles = {grid.title: grid for grid in rendering.grids}
     assert list(titles["Clean accuracy, 200 epochs"].columns) == ["cifar10", "cifar100", "tinyimagenet"]
     assert list(titles["Clean accuracy, 40 epochs"].columns) == ["mnist"]
     assert list(titles["Clean accuracy, 15 epochs of at most 2,000 images"].columns) == ["digits"]
     assert list(titles["Robust accuracy (AutoAttack), 50 epochs"].columns) == SETS
     best = titles["Clean accuracy of the epoch that is best on held-out images, 40 epochs"]
     assert all(value.paper is None for _, row in best.rows for value in row)
-    by_text = {claim.text: claim for claim in shown.claims}
+    by_text = {claim.text: claim for claim in rendering.claims}
     assert (
         by_text["Mixup + GenLabel has a higher clean accuracy than mixup on every dataset, after 40 epochs."].holds
         is False
     )
-    assert sum("digits" in claim.ours for claim in shown.claims) == 0
-    text = as_text(EXPERIMENT, shown, 120)
+    assert sum("digits" in claim.ours for claim in rendering.claims) == 0
+    text = as_text(EXPERIMENT, rendering, 120)
     assert "12.34" in text
     assert "A schedule shorter than the paper's" in " ".join(text.split())
     assert not any("shorter" in note for note in EXPERIMENT.render(pd.DataFrame()).notes)
 
 
-def test_datasets_choose_cells_and_digits_must_be_named() -> None:
+def test_cells_are_selected_by_dataset() -> None:
     assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick")} == set(SETS)
     assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick", ["digits", "mnist"])} == {"digits", "mnist"}
-    with pytest.raises(ValueError, match="dataset 'cifar'"):
+    with pytest.raises(ValueError, match="'cifar'"):
         select_cells([EXPERIMENT], "full", ["cifar"])
     assert {name for name, about in IMAGE_DATASETS.items() if about.printed} == set(SETS)
 
 
 def run(*words: str | Path) -> tuple[int, str]:
     add_commands()
-    found = CliRunner().invoke(app, [str(word) for word in words])
-    return found.exit_code, found.output
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    return result.exit_code, result.output
 
 
-FEW = ["vanilla", "adamixup", "mixup-genlabel"]
-"""The three ways to train: without mixing, with a policy, with labels of densities."""
+FEW_METHODS = ["vanilla", "adamixup", "mixup-genlabel"]
+"""A method of each training loop: plain training, AdaMixup, GenLabel."""
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rows", [FEW, ROWS], ids=["few", "all"])
-def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
-    rows: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Clean and under AutoAttack; MNIST, which is not there, fails by itself and is named."""
+@pytest.mark.parametrize("rows", [FEW_METHODS, ROWS], ids=["few", "all"])
+def test_table7_on_digits_end_to_end(rows: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train clean and attack with AutoAttack; MNIST, which is missing, fails alone and is named."""
     pytest.importorskip("pyautoattack", reason="AutoAttack needs pyautoattack")
     chosen = {name: method for name, method in image_methods("digits").items() if name in rows}
     monkeypatch.setattr("genlabel_paper.experiments.table7.image_methods", lambda _: chosen)
@@ -277,8 +281,8 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
     assert (records["accuracy"] > 2 * untrained).all()
     robust = records[records["setting"] == "images-robust-smoke-15"]
     assert robust["robust_accuracy"].between(0.0, 0.5).all()
-    assert {(held["epochs"], held["train_rows"]) for held in records["parameters"]} == {(15, 1438)}
-    assert all(0 < held["attacked"] <= 50 for held in robust["parameters"])
+    assert {(params["epochs"], params["train_rows"]) for params in records["parameters"]} == {(15, 1438)}
+    assert all(0 < params["attacked"] <= 50 for params in robust["parameters"])
     assert records.loc[records["setting"] == "images-clean-smoke-15", "robust_accuracy"].isna().all()
 
     code, text = run(*words, "--dataset", "digits")
@@ -297,18 +301,18 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
 
 
 @pytest.mark.parametrize("kind", [ResNet18, PreActResNet18], ids=lambda kind: kind.__name__)
-def test_an_attack_compiles_nothing(kind: type[Stages]) -> None:
-    """The parts of a network that was compiled for its training run kernel by kernel under attack."""
+def test_attack_compiles_nothing(kind: type[Stages]) -> None:
+    """A network that was compiled for training runs uncompiled under attack."""
     pytest.importorskip("pyautoattack")
     digits, network = load_images("digits"), kind(in_channels=1, width=1, seed=0).eval()
-    compiled = CompileCounter()
+    counter = CompileCounter()
     for region in network.regions:
-        region.compile(backend=compiled, dynamic=False)
+        region.compile(backend=counter, dynamic=False)
     x = digits.x_test[:20]
-    wrong = np.asarray(predict_scores(network, x).argmin(1))  # none is left to attack: the scores alone are asked for
+    wrong = np.asarray(predict_scores(network, x).argmin(1))  # every label is wrong: no image is attacked, only scored
     trained = TrainedImages(network, ("", {}), digits.classes, [], ImageScores(0.0, 0.0), None, None, None, 0.0)
     assert _robust_accuracy(trained, digits._replace(x_test=x, y_test=wrong), 20, 0.1) == 0.0
-    assert compiled.frame_count == 0
+    assert counter.frame_count == 0
     with torch.no_grad():
         network(torch.from_numpy(x) / 255)
-    assert compiled.frame_count > 0
+    assert counter.frame_count > 0

@@ -1,4 +1,4 @@
-"""Charts: what is drawn are the values, marks have their texts, names of the user are text; the projection."""
+"""Charts: marks at their values with tooltips, escaped user names, and the discriminant projection."""
 
 import re
 from collections.abc import Callable
@@ -56,11 +56,11 @@ CHARTS: dict[str, Callable[[Any], None]] = {
     "halves": lambda ax: draw_halves(ax, POINTS[:3], LEFT, RIGHT, [HOSTILE, "same", "other"]),
     "regions": lambda ax: draw_regions(ax, *EDGES, REGIONS),
 }
-every = pytest.mark.parametrize("name", CHARTS)
+each_chart = pytest.mark.parametrize("name", CHARTS)
 
 
-def drawn(name: str) -> tuple[Any, Any]:
-    """Axes with a chart, and its SVG as a tree."""
+def draw_chart(name: str) -> tuple[Any, Any]:
+    """Return the axes of a chart and its SVG as a tree."""
     figure = new_figure(6.0, 4.0)
     ax = figure.subplots()
     CHARTS[name](ax)
@@ -70,22 +70,22 @@ def drawn(name: str) -> tuple[Any, Any]:
     return ax, ElementTree.fromstring(inline_svg(figure, "a", HOSTILE, HOSTILE, THEME_COLORS))
 
 
-def tips(tree: Any) -> list[str]:
+def tooltips(tree: Any) -> list[str]:
     return [title.text for part in tree.iter() if part.tag != "svg" for title in part.findall("title")]
 
 
-@every
-def test_a_chart_is_well_formed_and_has_title_and_description(name: str) -> None:
-    _, tree = drawn(name)
+@each_chart
+def test_chart_is_well_formed_with_title_and_description(name: str) -> None:
+    _, tree = draw_chart(name)
     assert [part.tag for part in tree][:2] == ["title", "desc"]
     assert all("script" in str(tree.findtext(part)) for part in ("title", "desc"))
     assert not re.search(r"\b(nan|inf)\b", " ".join(v for part in tree.iter() for v in part.attrib.values()))
     assert not {part.tag for part in tree.iter()} & {"script", "style", "foreignObject"}
 
 
-@every
+@each_chart
 def test_colors_follow_the_theme(name: str) -> None:
-    _, tree = drawn(name)
+    _, tree = draw_chart(name)
     styles = " ".join(part.get("style", "") for part in tree.iter() if part.tag not in ("text", "tspan"))
     assert not re.search(r"#[0-9a-f]{6}", styles)
     assert "var(--" in styles
@@ -94,15 +94,15 @@ def test_colors_follow_the_theme(name: str) -> None:
 @pytest.mark.parametrize(
     "name, count", {"intervals": 3, "bars": 2, "heat map": len(CELLS), "curves": 2, "halves": 3}.items()
 )
-def test_every_mark_has_its_text(name: str, count: int) -> None:
-    _, tree = drawn(name)
-    found = tips(tree)
-    assert len(found) == count
-    assert any(text.startswith('<script>"') for text in found)
+def test_every_mark_has_a_tooltip(name: str, count: int) -> None:
+    _, tree = draw_chart(name)
+    titles = tooltips(tree)
+    assert len(titles) == count
+    assert any(text.startswith('<script>"') for text in titles)
 
 
 def test_dots_and_lines_are_at_their_values() -> None:
-    ax, _ = drawn("intervals")
+    ax, _ = draw_chart("intervals")
     lines = [line.get_xdata() for line in ax.lines if line.get_marker() == "None" and len(set(line.get_xdata())) == 2]
     assert [list(line) for line in lines] == [[0.1, 0.4]]
     assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"] == [row.value for row in ROWS]
@@ -112,12 +112,12 @@ def test_dots_and_lines_are_at_their_values() -> None:
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    ax, _ = drawn("bars")
+    ax, _ = draw_chart("bars")
     assert [patch.get_width() for patch in ax.patches] == [3.0, 0.0]
 
 
-def test_cells_are_deeper_the_larger_their_value() -> None:
-    ax, _ = drawn("heat map")
+def test_cells_are_darker_for_larger_values() -> None:
+    ax, _ = draw_chart("heat map")
     (cells,) = ax.collections
     depths = cells.get_facecolors()[:, 3]
     np.testing.assert_allclose(depths, [0.05 + 0.95 * cell.depth for cell in CELLS])
@@ -128,16 +128,16 @@ def test_cells_are_deeper_the_larger_their_value() -> None:
     assert ax.collections[0].get_facecolors()[0, 3] == 1.0
 
 
-def test_points_of_curves_are_at_their_shares() -> None:
-    ax, _ = drawn("curves")
+def test_points_of_curves_are_at_their_values() -> None:
+    ax, _ = draw_chart("curves")
     (dots,) = (part for part in ax.collections if len(part.get_offsets()) == 2)
     np.testing.assert_allclose(dots.get_offsets(), [(0.25, 0.5), (0.75, 0.1)])
     (line, _) = ax.lines
     np.testing.assert_allclose(line.get_xydata(), dots.get_offsets())
 
 
-def test_every_row_is_drawn_at_its_place_in_the_color_and_shape_of_its_class() -> None:
-    ax, tree = drawn("classes")
+def test_rows_have_the_position_color_and_shape_of_their_class() -> None:
+    ax, tree = draw_chart("classes")
     assert len(ax.patches) == 20
     for c, patch in enumerate(ax.patches):
         np.testing.assert_allclose(patch.get_path().vertices[::2], POINTS[c == INDEX])
@@ -151,7 +151,7 @@ def test_every_row_is_drawn_at_its_place_in_the_color_and_shape_of_its_class() -
 
 
 def test_halves_have_the_colors_of_both_labels() -> None:
-    ax, _ = drawn("halves")
+    ax, _ = draw_chart("halves")
     small, large, halves = ax.collections
     assert len(small.get_offsets()) == 1
     np.testing.assert_allclose(large.get_offsets(), POINTS[[0, 2]])
@@ -160,7 +160,7 @@ def test_halves_have_the_colors_of_both_labels() -> None:
 
 
 def test_regions_have_the_area_of_their_cells() -> None:
-    ax, _ = drawn("regions")
+    ax, _ = draw_chart("regions")
     areas = []
     for patch in ax.patches:
         corners = patch.get_path().vertices.reshape(-1, 5, 2)
@@ -169,12 +169,12 @@ def test_regions_have_the_area_of_their_cells() -> None:
 
 
 @pytest.mark.parametrize("k", [2, 3, 7])
-def test_the_projection_finds_the_plane_in_which_the_classes_differ(k: int) -> None:
+def test_projection_finds_the_plane_of_the_class_means(k: int) -> None:
     rng = np.random.default_rng(k)
     index = np.arange(50 * k) % k
     centers = np.zeros((k, 8))
     centers[:, 2], centers[:, 5] = 6.0 * np.cos(np.arange(k)), 4.0 * np.sin(np.arange(k))
     directions, share = discriminant_directions(rng.normal(size=(50 * k, 8)) + centers[index], index)
     assert share > 0.95
-    found = directions[:, :1] if k == 2 else directions
-    assert (np.abs(found[[2, 5]]).sum(0) > 5 * np.abs(np.delete(found, [2, 5], axis=0)).max(0)).all()
+    loadings = directions[:, :1] if k == 2 else directions
+    assert (np.abs(loadings[[2, 5]]).sum(0) > 5 * np.abs(np.delete(loadings, [2, 5], axis=0)).max(0)).all()

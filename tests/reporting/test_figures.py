@@ -1,4 +1,4 @@
-"""The pictures: what is drawn is the data, the axes say what they show, and no text lies on another."""
+"""Figures: drawn values equal the data, axes have labels, and no text overlaps."""
 
 from itertools import combinations
 from pathlib import Path
@@ -53,15 +53,15 @@ each_case = pytest.mark.parametrize("frame", CASES.values(), ids=CASES)
 
 
 def visible_texts(figure: Figure) -> list[Text]:
-    """Every text that is drawn; a tick's label only if the tick is within the axis."""
+    """Return every drawn text; a tick label only if the tick is within the axis."""
     hidden = set()
     for ax in figure.axes:
         for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
             for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
                 inside = min(limits) - 1e-9 <= tick.get_loc() <= max(limits) + 1e-9
                 hidden |= {id(label) for label in (tick.label1, tick.label2) if not (inside and label.get_visible())}
-    found = figure.findobj(Text)
-    return [text for text in found if text.get_text().strip() and text.get_visible() and id(text) not in hidden]
+    texts = figure.findobj(Text)
+    return [text for text in texts if text.get_text().strip() and text.get_visible() and id(text) not in hidden]
 
 
 @each_case
@@ -87,14 +87,14 @@ def test_no_text_overlaps(frame: pd.DataFrame) -> None:
     texts = visible_texts(figure)
     assert len(texts) > 10
     boxes = [text.get_window_extent(canvas.get_renderer()) for text in texts]
-    for (one, a), (other, b) in combinations(zip(texts, boxes, strict=True), 2):
-        assert not a.padded(-1.0).overlaps(b.padded(-1.0)), (one.get_text(), other.get_text())
+    for (first, a), (second, b) in combinations(zip(texts, boxes, strict=True), 2):
+        assert not a.padded(-1.0).overlaps(b.padded(-1.0)), (first.get_text(), second.get_text())
     width, height = canvas.get_width_height()
     for text, box in zip(texts, boxes, strict=True):
         assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, text.get_text()  # noqa: PT018
 
 
-def test_comparison_explains_itself() -> None:
+def test_comparison_has_axis_labels_and_a_legend() -> None:
     figure = plot_comparison(results(), "the title")
     left, right = figure.axes
     assert "accuracy (%)" in left.get_xlabel()
@@ -109,12 +109,12 @@ def test_comparison_explains_itself() -> None:
 
 def test_axis_is_logarithmic_only_where_losses_are_far_apart() -> None:
     assert plot_comparison(CASES["ten splits"], "").axes[1].get_xscale() == "linear"
-    far = plot_comparison(CASES["losses far apart"], "").axes[1]
-    assert far.get_xscale() == "log"
-    assert "logarithmic axis" in far.get_xlabel()
+    ax = plot_comparison(CASES["losses far apart"], "").axes[1]
+    assert ax.get_xscale() == "log"
+    assert "logarithmic axis" in ax.get_xlabel()
 
 
-def test_saved_figure_is_sharp(tmp_path: Path) -> None:
+def test_saved_figure_has_a_high_resolution(tmp_path: Path) -> None:
     figure = plot_comparison(results(), "title")
     figure.savefig(tmp_path / "p.png")
     height, width = imread(tmp_path / "p.png").shape[:2]
@@ -134,11 +134,11 @@ def test_points_have_the_colors_of_their_classes() -> None:
     ax = Figure().subplots()
     plot_points(ax, X, y)
     (dots,) = ax.collections
-    places, colors = np.asarray(dots.get_offsets()), np.asarray(dots.get_facecolors())[:, :3]
-    assert len(places) == 60
-    back = np.array([np.flatnonzero((place == X).all(axis=1))[0] for place in places])
+    offsets, colors = np.asarray(dots.get_offsets()), np.asarray(dots.get_facecolors())[:, :3]
+    assert len(offsets) == 60
+    rows = np.array([np.flatnonzero((offset == X).all(axis=1))[0] for offset in offsets])
     expected = np.array([to_rgb(color) for color in class_colors(3)])[np.unique(y, return_inverse=True)[1]]
-    np.testing.assert_array_equal(colors, expected[back])
+    np.testing.assert_array_equal(colors, expected[rows])
 
 
 def test_soft_labels_show_the_largest_share() -> None:
@@ -151,7 +151,7 @@ def test_soft_labels_show_the_largest_share() -> None:
     np.testing.assert_array_equal(np.asarray(dots.get_facecolors())[:, :3], expected)
 
 
-def test_regions_are_the_predictions_of_the_cells() -> None:
+def test_regions_equal_the_predictions() -> None:
     X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), np.array([0, 1, 2])
     ax = Figure().subplots()
     ax.set(xlim=(0.0, 2.0), ylim=(0.0, 1.0))
@@ -184,7 +184,7 @@ def test_regions_of_a_constant_classifier_have_no_boundary() -> None:
     assert len(ax.collections) == 1
 
 
-def test_a_benchmark_figure_shows_every_dataset_and_counts_wins() -> None:
+def test_benchmark_figure_shows_every_dataset_and_counts_wins() -> None:
     rng = np.random.default_rng(0)
     losses = {"default": rng.uniform(0.1, 1, 40), "a": rng.uniform(0.1, 1, 40), "b": rng.uniform(0.1, 1, 40)}
     records = pd.DataFrame(
@@ -198,10 +198,10 @@ def test_a_benchmark_figure_shows_every_dataset_and_counts_wins() -> None:
     figure = plot_benchmark(records)
     assert [ax.get_xlabel() for ax in figure.axes] == ["a", "b"]
     for ax, name in zip(figure.axes, ("a", "b"), strict=True):
-        gap = losses["default"] - losses[name]
-        lower, same, higher = (part.get_offsets() for part in ax.collections)
-        assert (len(lower), len(higher)) == ((gap < -0.002).sum(), (gap > 0.002).sum())
-        assert len(lower) + len(same) + len(higher) == 40
+        difference = losses["default"] - losses[name]
+        lower, tied, higher = (dots.get_offsets() for dots in ax.collections)
+        assert (len(lower), len(higher)) == ((difference < -0.002).sum(), (difference > 0.002).sum())
+        assert len(lower) + len(tied) + len(higher) == 40
         assert (lower[:, 1] < lower[:, 0]).all()
         assert f"lower on {len(lower)}" in ax.get_title()
     with pytest.raises(ValueError, match="default"):

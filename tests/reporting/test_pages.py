@@ -1,4 +1,4 @@
-"""Pages: balanced, escaped, closed to the network; in a real browser they sort, filter, switch and open larger."""
+"""Pages: valid, escaped, without requests; in a browser they sort, filter, switch the theme and open figures larger."""
 
 import re
 from base64 import b64encode
@@ -41,23 +41,23 @@ DRAWING = """<svg viewBox="0 0 40 40" role="img"><title>{{ text }}</title>
 <circle cx="20" cy="20" r="9"><title>value {{ text }}</title></circle></svg>"""
 
 
-def a_page(text: str = "plain") -> str:
+def make_page(text: str = "plain") -> str:
     rows: list[list[Any]] = [
-        [f"{text} {i}", TableCell(f"{v:.1f}", v), NOTHING if i == 3 else str(-v)] for i, v in NUMBERS
+        [f"{text} {i}", TableCell(f"{v:.1f}", v), MISSING if i == 3 else str(-v)] for i, v in NUMBERS
     ]
     table = DataTable(f"About {text}", ["name", "value", "minus"], rows)
-    made = environment()
-    drawing = Markup(made.from_string(DRAWING).render(text=text))
-    return made.from_string(PAGE).render(text=text, table=table, drawing=drawing)
+    env = environment()
+    drawing = Markup(env.from_string(DRAWING).render(text=text))
+    return env.from_string(PAGE).render(text=text, table=table, drawing=drawing)
 
 
-NOTHING = "\N{EN DASH}"
+MISSING = "\N{EN DASH}"
 NUMBERS = list(enumerate([3.0, 10.0, -2.0, 0.5, 100.0, 7.0, 8.0, 9.0]))
 
 
 @every_hostile
-def test_text_stays_text_everywhere_on_a_page(text: str, read_html: Callable[[str], Any]) -> None:
-    plain, reader = read_html(a_page()), read_html(a_page(text))
+def test_hostile_text_is_escaped_everywhere(text: str, read_html: Callable[[str], Any]) -> None:
+    plain, reader = read_html(make_page()), read_html(make_page(text))
     assert [tag for tag, _ in reader.tags] == [tag for tag, _ in plain.tags]
     assert len(reader.text) >= 8 * len(text)
 
@@ -65,23 +65,23 @@ def test_text_stays_text_everywhere_on_a_page(text: str, read_html: Callable[[st
 @every_hostile
 def test_escaped_text_is_unchanged_except_for_forbidden_characters(text: str, read_html: Callable[[str], Any]) -> None:
     shown = read_html(environment().from_string("{{ text }}").render(text=text)).text
-    named = {"\u202e": "[U+202E]", "\u2066": "[U+2066]", "\x00": "\ufffd", "\x1b": "\ufffd", "\ud800": "\ufffd"}
-    assert shown == "".join(named.get(letter, letter) for letter in text)
+    replacements = {"\u202e": "[U+202E]", "\u2066": "[U+2066]", "\x00": "\ufffd", "\x1b": "\ufffd", "\ud800": "\ufffd"}
+    assert shown == "".join(replacements.get(character, character) for character in text)
     clean_text(text).encode()
 
 
-def test_a_page_makes_no_requests_and_is_reproducible(read_html: Callable[[str], Any]) -> None:
-    text = a_page()
+def test_page_makes_no_requests_and_is_reproducible(read_html: Callable[[str], Any]) -> None:
+    text = make_page()
     tags = read_html(text).tags
-    assert text == a_page()
+    assert text == make_page()
     assert not {tag for tag, _ in tags} & {"link", "iframe", "object", "img"}
     assert not any("src" in attributes for _, attributes in tags)
     assert "url(" not in text
     assert "http" not in text.replace("http-equiv", "")
     policies = [a["content"] for tag, a in tags if tag == "meta" and "http-equiv" in a]
     rules = dict(str(rule).split(maxsplit=1) for rule in str(policies[0]).split(";"))
-    closed = {name for name, allowed in rules.items() if allowed == "'none'"}
-    assert closed == {"default-src", "base-uri", "form-action"}
+    blocked = {name for name, allowed in rules.items() if allowed == "'none'"}
+    assert blocked == {"default-src", "base-uri", "form-action"}
     (body,) = re.findall("<script>(.*)</script>", text, flags=re.S)
     assert rules["script-src"] == f"'sha256-{b64encode(sha256(body.encode()).digest()).decode()}'"
 
@@ -92,7 +92,7 @@ def test_style_and_script_are_small() -> None:
     assert sizes["page.css"] < 12_288
 
 
-def test_a_caller_renders_the_cells_of_a_table() -> None:
+def test_caller_renders_the_cells_of_a_table() -> None:
     table = DataTable("t", ["a", "b"], [["x", TableCell("", content="<i>")]])
     template = (
         '{% import "macros.j2" as ui %}{% call(cell) ui.data_table(table) %}<b>{{ cell.content }}</b>{% endcall %}'
@@ -101,7 +101,7 @@ def test_a_caller_renders_the_cells_of_a_table() -> None:
     assert "<b>&lt;i&gt;</b></td>" in text
 
 
-def test_long_cells_are_cut_and_show_all_under_the_pointer() -> None:
+def test_long_cells_are_cut_and_have_a_tooltip() -> None:
     table = DataTable("t", ["a"], [[200 * "word "]])
     text = environment().from_string('{% import "macros.j2" as ui %}{{ ui.data_table(table) }}').render(table=table)
     assert f'title="{200 * "word "}"' in text
@@ -110,7 +110,7 @@ def test_long_cells_are_cut_and_show_all_under_the_pointer() -> None:
 
 @pytest.mark.parametrize("longest", [1, 5, 24])
 @every_hostile
-def test_shortened_text_is_short_and_begins_the_same(text: str, longest: int) -> None:
+def test_shortened_text_keeps_start_and_end(text: str, longest: int) -> None:
     short = shorten(text, longest)
     assert len(short) <= longest
     line = " ".join(text.split())
@@ -121,25 +121,25 @@ def test_shortened_text_is_short_and_begins_the_same(text: str, longest: int) ->
 @pytest.fixture(scope="module")
 def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("pages") / "page.html"
-    path.write_text(a_page(), encoding="utf-8")
+    path.write_text(make_page(), encoding="utf-8")
     browser.path = path
     return browser
 
 
-def column(browser: Any, place: int, shown: bool = False) -> list[str]:
-    hidden = "" if not shown else ":not([hidden])"
+def column(browser: Any, index: int, visible: bool = False) -> list[str]:
+    hidden = "" if not visible else ":not([hidden])"
     return browser.run(
-        f"return [...document.querySelectorAll('tbody tr{hidden}')].map((row) => row.cells[{place}].textContent)"
+        f"return [...document.querySelectorAll('tbody tr{hidden}')].map((row) => row.cells[{index}].textContent)"
     )
 
 
-def test_a_page_opens_without_errors_or_requests(opened: Any) -> None:
+def test_page_opens_without_errors_or_requests(opened: Any) -> None:
     opened.open(opened.path)
     assert opened.complaints() == []
     assert opened.requests() == [opened.path.as_uri()]
 
 
-def test_a_table_sorts_by_click_and_by_key(opened: Any) -> None:
+def test_table_sorts_by_click_and_by_key(opened: Any) -> None:
     opened.open(opened.path)
     before = column(opened, 1)
     opened.click("thead th:nth-child(2) button")
@@ -149,13 +149,13 @@ def test_a_table_sorts_by_click_and_by_key(opened: Any) -> None:
     assert column(opened, 1) == sorted(before, key=float, reverse=True)
     opened.click("thead th:nth-child(3) button")
     texts = column(opened, 2)
-    assert texts[-1] == NOTHING
+    assert texts[-1] == MISSING
     assert [float(text) for text in texts[:-1]] == sorted(float(text) for text in texts[:-1])
     opened.press("\ue007")
-    assert column(opened, 2)[-1] == NOTHING
+    assert column(opened, 2)[-1] == MISSING
 
 
-def test_a_filter_hides_rows_and_counts_them(opened: Any) -> None:
+def test_filter_hides_rows_and_counts_them(opened: Any) -> None:
     opened.open(opened.path)
     opened.click(".filter input")
     for letter in "10":
@@ -166,19 +166,19 @@ def test_a_filter_hides_rows_and_counts_them(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_theme_follows_the_system_until_it_is_switched(opened: Any, dark: bool) -> None:
+def test_theme_follows_the_system_until_switched(opened: Any, dark: bool) -> None:
     opened.open(opened.path, dark=dark)
-    back = "return getComputedStyle(document.body).backgroundColor"
-    mark = "return getComputedStyle(document.querySelector('circle')).fill"
-    light = [sum(map(int, opened.run(back)[4:-1].split(","))) > 382, opened.run(mark)]
+    background = "return getComputedStyle(document.body).backgroundColor"
+    fill = "return getComputedStyle(document.querySelector('circle')).fill"
+    light = [sum(map(int, opened.run(background)[4:-1].split(","))) > 382, opened.run(fill)]
     assert light[0] is not dark
     opened.click("#theme")
-    assert (sum(map(int, opened.run(back)[4:-1].split(","))) > 382) is dark
-    assert opened.run(mark) != light[1]
+    assert (sum(map(int, opened.run(background)[4:-1].split(","))) > 382) is dark
+    assert opened.run(fill) != light[1]
     assert opened.run("return document.getElementById('theme').ariaPressed") == str(not dark).lower()
 
 
-def test_a_figure_shows_its_values_and_opens_larger(opened: Any) -> None:
+def test_figure_shows_its_values_and_opens_larger(opened: Any) -> None:
     opened.open(opened.path)
     tip = "return document.querySelector('.tip').hidden ? null : document.querySelector('.tip').textContent"
     assert opened.run(tip) is None
@@ -196,13 +196,13 @@ def test_a_figure_shows_its_values_and_opens_larger(opened: Any) -> None:
     assert opened.complaints() == []
 
 
-def test_a_link_into_a_folded_part_opens_it(opened: Any) -> None:
+def test_link_into_a_folded_section_opens_it(opened: Any) -> None:
     opened.open(opened.path)
     opened.run("location.hash = '#deep'")
     assert opened.wait("document.querySelector('details').open")
 
 
-def test_an_odd_address_does_not_stop_the_script(opened: Any) -> None:
+def test_invalid_anchor_does_not_stop_the_script(opened: Any) -> None:
     opened.open(opened.path)
     opened.run("location.hash = '#%'; location.reload()")
     assert opened.wait("!document.getElementById('theme').hidden")
@@ -211,10 +211,10 @@ def test_an_odd_address_does_not_stop_the_script(opened: Any) -> None:
 
 
 @every_hostile
-def test_nothing_hostile_runs_or_overflows(browser: Any, tmp_path: Path, text: str) -> None:
+def test_hostile_text_neither_runs_nor_overflows(browser: Any, tmp_path: Path, text: str) -> None:
     width = 360
     path = tmp_path / "hostile.html"
-    path.write_text(a_page(text), encoding="utf-8")
+    path.write_text(make_page(text), encoding="utf-8")
     browser.open(path, width)
     assert browser.complaints() == []
     assert browser.requests() == [path.as_uri()]

@@ -1,4 +1,4 @@
-"""The report: every kind of it balanced, escaped and small; its numbers those of an independent count; in a browser."""
+"""The report: valid, escaped and small HTML; numbers equal to an independent count; behavior in a browser."""
 
 import json
 import re
@@ -35,7 +35,7 @@ PLAIN = ["a", "b", "c"]
 HOSTILE = ["<script>document.title = 'owned'</script>", "\"'</style>\u202e\N{PILE OF POO}", "x" * 300]
 
 
-def a_table(names: list[str]) -> Table:
+def make_table(names: list[str]) -> Table:
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], [28, 22, 10])
     points = rng.normal(size=(60, 2)) + np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 1.0]])[y]
@@ -48,17 +48,17 @@ def a_table(names: list[str]) -> Table:
 
 @pytest.fixture(scope="module")
 def diagnosed() -> Diagnosis:
-    table = a_table(PLAIN)
+    table = make_table(PLAIN)
     return diagnose(table.X, table.y, cv=2, n_mixed=300)
 
 
 @pytest.fixture(scope="module")
 def results() -> pd.DataFrame:
-    return compare(a_table(PLAIN), METHODS, repeats=5)
+    return compare(make_table(PLAIN), METHODS, repeats=5)
 
 
-def renamed(diagnosis: Diagnosis, names: list[str]) -> Diagnosis:
-    """The same diagnosis of classes with other names."""
+def rename_classes(diagnosis: Diagnosis, names: list[str]) -> Diagnosis:
+    """Return the diagnosis with other class names."""
     assert diagnosis.mixed is not None
     new = dict(zip(PLAIN, names, strict=True))
     frames = {
@@ -68,29 +68,29 @@ def renamed(diagnosis: Diagnosis, names: list[str]) -> Diagnosis:
     return replace(diagnosis, classes=np.array(names, dtype=object), mixed=diagnosis.mixed._replace(**frames))
 
 
-def without_a_plane(diagnosis: Diagnosis) -> Diagnosis:
-    """As of a table of four features."""
+def with_four_features(diagnosis: Diagnosis) -> Diagnosis:
+    """Return the diagnosis as if the table had four features."""
     assert diagnosis.mixed is not None
     more = np.random.default_rng(1).normal(size=(60, 2))
     points = np.concatenate([diagnosis.mixed.points, more], axis=1)
     return replace(diagnosis, d=4, regions=None, mixed=diagnosis.mixed._replace(points=points))
 
 
-def of_many_classes(diagnosis: Diagnosis) -> tuple[Table, None, Diagnosis]:
-    """As of a table of thirty classes, of which three have rows."""
+def with_many_classes(diagnosis: Diagnosis) -> tuple[Table, None, Diagnosis]:
+    """Return a table and its diagnosis as if it had thirty classes, three of them with rows."""
     assert diagnosis.experiment is not None
     names = np.array([f"kind {c:02}" for c in range(30)], dtype=object)
     counts = {
         name: replace(count, classes=tuple(names), confusion=np.pad(count.confusion, (0, 27)))
         for name, count in diagnosis.experiment.counts.items()
     }
-    wide = renamed(diagnosis, names[:3].tolist())
+    wide = rename_classes(diagnosis, names[:3].tolist())
     assert wide.mixed is not None
     samples = wide.mixed.samples
     linear, generated = (np.pad(part, ((0, 0), (0, 27))) for part in (samples.linear_labels, samples.density_labels))
     mixed = wide.mixed._replace(samples=samples._replace(linear_labels=linear, density_labels=generated))
     experiment = diagnosis.experiment._replace(counts=counts)
-    return a_table(names[:3].tolist()), None, replace(wide, classes=names, mixed=mixed, experiment=experiment)
+    return make_table(names[:3].tolist()), None, replace(wide, classes=names, mixed=mixed, experiment=experiment)
 
 
 KINDS = [
@@ -105,16 +105,16 @@ KINDS = [
     "four features",
     "two classes",
 ]
-every = pytest.mark.parametrize("kind", KINDS)
+each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
 def reports(results: pd.DataFrame, diagnosed: Diagnosis, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page of each kind."""
-    folder, table = tmp_path_factory.mktemp("reports"), a_table(PLAIN)
-    named = results.assign(held_out=[held | {"classes": HOSTILE} for held in results["held_out"]])
-    two = replace(table, X=table.X[:50], y=table.y[:50])
-    lost = replace(
+    """Write a page of each kind; return their paths."""
+    folder, table = tmp_path_factory.mktemp("reports"), make_table(PLAIN)
+    hostile = results.assign(held_out=[counts | {"classes": HOSTILE} for counts in results["held_out"]])
+    two_classes = replace(table, X=table.X[:50], y=table.y[:50])
+    not_trusted = replace(
         diagnosed,
         verdict=DiagnosisVerdict("not trusted", SENTENCES["not trusted"], ["it knows nothing"]),
         mixed=None,
@@ -123,38 +123,38 @@ def reports(results: pd.DataFrame, diagnosed: Diagnosis, tmp_path_factory: pytes
     )
     parts: dict[str, tuple[Any, ...]] = {
         "both": (table, results, diagnosed),
-        "hostile": (a_table(HOSTILE), named, renamed(diagnosed, HOSTILE)),
+        "hostile": (make_table(HOSTILE), hostile, rename_classes(diagnosed, HOSTILE)),
         "comparison": (table, results.drop(columns="held_out")),
-        "not counted": (table, results.drop(columns="held_out"), diagnosed),  # as read from a CSV of compare
+        "not counted": (table, results.drop(columns="held_out"), diagnosed),  # as read from the CSV of compare
         "diagnosis": (table, None, diagnosed),
         "one split": (table, results[results["split"] == 0]),
-        "not trusted": (table, results, lost),
-        "four features": (table, None, without_a_plane(diagnosed)),
-        "many classes": of_many_classes(diagnosed),
-        "two classes": (two, compare(two, METHODS, repeats=5)),
+        "not trusted": (table, results, not_trusted),
+        "four features": (table, None, with_four_features(diagnosed)),
+        "many classes": with_many_classes(diagnosed),
+        "two classes": (two_classes, compare(two_classes, METHODS, repeats=5)),
     }
-    for kind, given in parts.items():
-        words = HOSTILE[0] if kind == "hostile" else "words"
-        write_report(folder / f"{kind}.html", *given, settings={"of": words}, command=f"genlabel compare {words}")
+    for kind, arguments in parts.items():
+        text = HOSTILE[0] if kind == "hostile" else "words"
+        write_report(folder / f"{kind}.html", *arguments, settings={"of": text}, command=f"genlabel compare {text}")
     return {kind: folder / f"{kind}.html" for kind in KINDS}
 
 
-def shown(path: Path) -> str:
+def page_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def numbers(path: Path) -> dict[str, Any]:
+def page_json(path: Path) -> dict[str, Any]:
     def refuse(name: str) -> None:
         raise ValueError(name)
 
     return dict(json.loads(path.with_suffix(".json").read_text(encoding="utf-8"), parse_constant=refuse))
 
 
-@every
-def test_a_report_is_valid_small_and_self_contained(
+@each_kind
+def test_report_is_valid_small_and_self_contained(
     reports: dict[str, Path], kind: str, read_html: Callable[[str], Any]
 ) -> None:
-    text = shown(reports[kind])
+    text = page_text(reports[kind])
     reader = read_html(text)
     names = [tag for tag, _ in reader.tags]
     assert len(text.encode()) < 300_000
@@ -168,16 +168,16 @@ def test_a_report_is_valid_small_and_self_contained(
     assert "nan" not in reader.text.lower().split()
 
 
-def test_the_same_input_gives_the_same_files(reports: dict[str, Path], diagnosed: Diagnosis) -> None:
+def test_same_input_gives_the_same_files(reports: dict[str, Path], diagnosed: Diagnosis) -> None:
     path = reports["diagnosis"].with_name("again.html")
-    told = {"settings": {"of": "words"}, "command": "genlabel compare words"}
-    write_report(path, a_table(PLAIN), None, diagnosed, **told)
-    assert shown(path).replace("again.json", "diagnosis.json") == shown(reports["diagnosis"])
-    assert numbers(path) == numbers(reports["diagnosis"])
+    options = {"settings": {"of": "words"}, "command": "genlabel compare words"}
+    write_report(path, make_table(PLAIN), None, diagnosed, **options)
+    assert page_text(path).replace("again.json", "diagnosis.json") == page_text(reports["diagnosis"])
+    assert page_json(path) == page_json(reports["diagnosis"])
 
 
-def test_names_of_the_user_are_text_and_nothing_else(reports: dict[str, Path], read_html: Callable[[str], Any]) -> None:
-    plain, hostile = (read_html(shown(reports[kind])) for kind in ("both", "hostile"))
+def test_user_names_are_escaped(reports: dict[str, Path], read_html: Callable[[str], Any]) -> None:
+    plain, hostile = (read_html(page_text(reports[kind])) for kind in ("both", "hostile"))
     kinds = {"script", "style", "b", "section", "figure", "table", "tr", "td"}
     counts = [[[tag for tag, _ in reader.tags].count(kind) for kind in sorted(kinds)] for reader in (plain, hostile)]
     assert counts[0] == counts[1]
@@ -186,72 +186,72 @@ def test_names_of_the_user_are_text_and_nothing_else(reports: dict[str, Path], r
 
 
 @pytest.mark.parametrize("kind", ["both", "two classes"])
-def test_counts_and_classes_are_those_of_scikit_learn(reports: dict[str, Path], kind: str) -> None:
-    table = a_table(PLAIN)
+def test_confusion_and_class_scores_equal_scikit_learn(reports: dict[str, Path], kind: str) -> None:
+    table = make_table(PLAIN)
     table = table if kind == "both" else replace(table, X=table.X[:50], y=table.y[:50])
-    found = numbers(reports[kind])
-    best = next(name for name in found["comparison"]["ranking"] if name != PRIOR_BASELINE)
-    truth, said = [], []
+    report = page_json(reports[kind])
+    best = next(name for name in report["comparison"]["ranking"] if name != PRIOR_BASELINE)
+    truth, predictions = [], []
     for train, test in make_splits(table, 5, 0.3, 0):
         model = table_pipeline(table.X, METHODS[best]).fit(table.X.iloc[train], table.y.iloc[train])
         truth += table.y.iloc[test].tolist()
-        said += model.predict(table.X.iloc[test]).tolist()
+        predictions += model.predict(table.X.iloc[test]).tolist()
     names = sorted(set(truth))
-    counted = np.zeros((len(names),) * 2, dtype=int)
-    for i, j, times in found["held_out"][best]["confusion"]:
-        counted[i, j] = times
-    np.testing.assert_array_equal(counted, confusion_matrix(truth, said, labels=names))
-    precision, recall, f1, _ = precision_recall_fscore_support(truth, said, labels=names, zero_division=np.nan)
+    confusion = np.zeros((len(names),) * 2, dtype=int)
+    for i, j, count in report["held_out"][best]["confusion"]:
+        confusion[i, j] = count
+    np.testing.assert_array_equal(confusion, confusion_matrix(truth, predictions, labels=names))
+    precision, recall, f1, _ = precision_recall_fscore_support(truth, predictions, labels=names, zero_division=np.nan)
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", _table(reports[kind], f"Each class by {best}"))
     width = len(cells) // len(names)
-    for place in range(len(names)):
-        written = cells[width * place + 2 : width * place + 5]
-        expected = [precision[place], recall[place], f1[place]]
-        assert written == ["" if np.isnan(value) else f"{100 * value:.1f} %" for value in expected]
+    for index in range(len(names)):
+        cells_of_class = cells[width * index + 2 : width * index + 5]
+        expected = [precision[index], recall[index], f1[index]]
+        assert cells_of_class == ["" if np.isnan(value) else f"{100 * value:.1f} %" for value in expected]
 
 
 def _table(path: Path, caption: str) -> str:
-    text = shown(path)
+    text = page_text(path)
     return text[text.index("<tbody>", text.index(f"<caption><span>{caption}")) :].split("</tbody>")[0]
 
 
-def test_the_answers_follow_from_the_numbers(reports: dict[str, Path], read_html: Callable[[str], Any]) -> None:
-    text = read_html(shown(reports["both"])).text
-    found = numbers(reports["both"])
-    best = next(name for name in found["comparison"]["ranking"] if name != PRIOR_BASELINE)
-    methods = found["comparison"]["methods"]
+def test_sentences_follow_from_the_numbers(reports: dict[str, Path], read_html: Callable[[str], Any]) -> None:
+    text = read_html(page_text(reports["both"])).text
+    report = page_json(reports["both"])
+    best = next(name for name in report["comparison"]["ranking"] if name != PRIOR_BASELINE)
+    methods = report["comparison"]["methods"]
     assert best == min(set(methods) - {PRIOR_BASELINE}, key=lambda name: methods[name]["log_loss"]["mean"])
     assert f"{best} has the lowest mean log-loss, {methods[best]['log_loss']['mean']:.3f} nats over 5 splits" in text
-    assert found["diagnosis"]["verdict"]["sentence"] in text
-    for name, gain in found["diagnosis"]["experiment"]["gains"].items():
+    assert report["diagnosis"]["verdict"]["sentence"] in text
+    for name, gain in report["diagnosis"]["experiment"]["gains"].items():
         assert f"{name} {gain['mean']:+.3f}".replace("-", "\N{MINUS SIGN}") in text
     assert text.index("Would mixing help?") < text.index("The methods side by side")
-    assert found["table"]["notes"][0] in text
+    assert report["table"]["notes"][0] in text
 
 
-def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="leave nothing to report"):
-        write_report(tmp_path / "x.html", a_table(PLAIN))
-    with pytest.raises(ValueError, match="no fit succeeded"):
-        write_report(tmp_path / "x.html", a_table(PLAIN), pd.DataFrame())
-    with pytest.raises(ValueError, match="end it in"):
-        write_report(tmp_path / "x.json", a_table(PLAIN), pd.DataFrame())
+def test_empty_report_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="report"):
+        write_report(tmp_path / "x.html", make_table(PLAIN))
+    with pytest.raises(ValueError, match="fit"):
+        write_report(tmp_path / "x.html", make_table(PLAIN), pd.DataFrame())
+    with pytest.raises(ValueError, match="json"):
+        write_report(tmp_path / "x.json", make_table(PLAIN), pd.DataFrame())
 
 
-def test_uncounted_predictions_are_those_of_the_paired_experiment(
+def test_predictions_default_to_the_paired_experiment(
     reports: dict[str, Path], read_html: Callable[[str], Any]
 ) -> None:
-    text, found = read_html(shown(reports["not counted"])).text, numbers(reports["not counted"])
-    trial = found["diagnosis"]["experiment"]
-    assert found["held_out"] == trial["counts"]
+    text, report = read_html(page_text(reports["not counted"])).text, page_json(reports["not counted"])
+    experiment = report["diagnosis"]["experiment"]
+    assert report["held_out"] == experiment["counts"]
     assert "in the folds of the paired experiment" in text
-    best = min(trial["log_loss"], key=trial["log_loss"].get)
+    best = min(experiment["log_loss"], key=experiment["log_loss"].get)
     assert f"Confusion matrix of {best}" in text
     assert f"On held-out rows {best} has an accuracy of" in text
 
 
-def test_the_ranking_is_that_of_the_comparison(reports: dict[str, Path], results: pd.DataFrame) -> None:
-    assert numbers(reports["both"])["comparison"]["ranking"] == rank_methods(results)
+def test_ranking_equals_the_comparison(reports: dict[str, Path], results: pd.DataFrame) -> None:
+    assert page_json(reports["both"])["comparison"]["ranking"] == rank_methods(results)
 
 
 SECTIONS = {
@@ -269,7 +269,7 @@ SECTIONS = {
 def test_sections_follow_from_the_data(
     reports: dict[str, Path], kind: str, expected: list[str], read_html: Callable[[str], Any]
 ) -> None:
-    tags = read_html(shown(reports[kind])).tags
+    tags = read_html(page_text(reports[kind])).tags
     assert [attributes["id"] for tag, attributes in tags if tag == "section"] == expected
 
 
@@ -277,7 +277,7 @@ VIEWS = [(kind, 360, True) for kind in KINDS] + [("both", 1280, False), ("hostil
 
 
 @pytest.mark.parametrize("kind, width, dark", VIEWS, ids=[f"{kind}-{width}" for kind, width, _ in VIEWS])
-def test_a_browser_shows_every_figure_without_errors(
+def test_browser_shows_every_figure_without_errors(
     browser: Any, reports: dict[str, Path], kind: str, width: int, dark: bool
 ) -> None:
     browser.open(reports[kind], width, dark=dark)
@@ -293,17 +293,17 @@ def test_a_browser_shows_every_figure_without_errors(
     assert min(sizes) > 30
 
 
-def test_in_a_browser_every_figure_opens_and_closes(browser: Any, reports: dict[str, Path]) -> None:
+def test_figures_open_and_close_in_a_browser(browser: Any, reports: dict[str, Path]) -> None:
     browser.open(reports["hostile"])
-    for place in range(browser.run("return document.querySelectorAll('figure').length")):
-        browser.run(f"document.querySelectorAll('figure .larger')[{place}].click()")
+    for index in range(browser.run("return document.querySelectorAll('figure').length")):
+        browser.run(f"document.querySelectorAll('figure .larger')[{index}].click()")
         assert browser.run("return document.querySelector('dialog svg').getBoundingClientRect().height") > 30
         browser.press("\ue00c")
         assert browser.wait("!document.querySelector('dialog')")
     assert browser.complaints() == []
 
 
-def test_in_a_browser_the_scores_sort(browser: Any, reports: dict[str, Path]) -> None:
+def test_scores_sort_in_a_browser(browser: Any, reports: dict[str, Path]) -> None:
     browser.open(reports["both"])
     column = "return [...document.querySelectorAll('#methods tbody')[0].rows].map((row) => row.cells[7].dataset.v)"
     before = browser.run(column)
@@ -311,21 +311,21 @@ def test_in_a_browser_the_scores_sort(browser: Any, reports: dict[str, Path]) ->
     assert browser.run(column) == sorted(before, key=float)
 
 
-def test_one_split_shows_no_noise_and_reasons_are_sentences(
+def test_one_split_states_no_noise_and_reasons_are_sentences(
     reports: dict[str, Path], read_html: Callable[[str], Any]
 ) -> None:
-    one, lost = (read_html(shown(reports[kind])).text for kind in ("one split", "not trusted"))
-    assert "one split shows no noise" in one
-    assert "within noise of it" not in one
-    assert "cannot be told from it" not in one
-    assert "It knows nothing." in lost
+    one_split, not_trusted = (read_html(page_text(reports[kind])).text for kind in ("one split", "not trusted"))
+    assert "one split shows no noise" in one_split
+    assert "within noise of it" not in one_split
+    assert "cannot be told from it" not in one_split
+    assert "It knows nothing." in not_trusted
 
 
 def test_training_warnings_are_not_notes_on_the_table(
     tmp_path: Path, results: pd.DataFrame, read_html: Callable[[str], Any]
 ) -> None:
-    table = replace(a_table(PLAIN), notes=["rows that equal an earlier row: 3"])
+    table = replace(make_table(PLAIN), notes=["rows that equal an earlier row: 3"])
     write_report(tmp_path / "t.html", table, results, notes=[*table.notes, "some density was slow"])
-    text = read_html(shown(tmp_path / "t.html")).text
+    text = read_html(page_text(tmp_path / "t.html")).text
     assert text.count("rows that equal an earlier row: 3") == 2
     assert text.count("some density was slow") == 1

@@ -1,4 +1,4 @@
-"""The command that measures verdicts: a planted rule is found on every second set and right on the others."""
+"""benchmarks/diagnosis_verdict.py: a planted rule is fitted on half of the datasets and is right on the others."""
 
 import json
 import runpy
@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "verdict.py"
-pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="needs the source tree")
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "diagnosis_verdict.py"
+pytestmark = pytest.mark.skipif(not SCRIPT.parent.exists(), reason="needs the source tree")
 
 
-def planted(count: int = 60) -> list[dict[str, Any]]:
-    """Sets on which GenLabel helps where `odd` is above 0.5, mixup never; the paired run is noise; some not trusted."""
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Run the script as a module; return its namespace."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    return runpy.run_path(str(SCRIPT))
+
+
+def planted_records(count: int = 60) -> list[dict[str, Any]]:
+    """Return records: GenLabel helps where `odd` > 0.5, mixup never; the paired run is noise; some are not trusted."""
     rng, records = np.random.default_rng(0), []
     for number in range(1, count + 1):
         odd, noise = float(rng.random()), float(rng.normal())
@@ -42,45 +49,43 @@ def lines_of(report: str, start: str) -> list[str]:
     return [line.strip() for line in report.splitlines() if line.strip().startswith(start)]
 
 
-def test_a_planted_rule_is_right_on_new_datasets_and_the_trivial_one_is_not() -> None:
-    space = runpy.run_path(str(SCRIPT))
-    said = space["report"](planted())
-    assert "60 datasets, 0 failed" in said
-    assert "rules fitted on 30 datasets, asked on 24" in said
-    found = lines_of(said, "one threshold: odd above 0.")
-    assert len(found) == 1
-    assert len(lines_of(said, "one threshold: none is better than the trivial rule")) == 1
-    hits = int(found[0].split("right on ")[1].split(" of ")[0])
-    assert hits >= 22
-    trivial = [line for line in lines_of(said, "always") if "(trivial)" in line]
+def test_planted_rule_beats_the_trivial_rule(script: dict[str, Any]) -> None:
+    report = script["report"](planted_records())
+    assert "60 datasets, 0 failed" in report
+    assert "rules fitted on 30 datasets, tested on 24" in report
+    threshold_lines = lines_of(report, "one threshold: odd above 0.")
+    assert len(threshold_lines) == 1
+    assert len(lines_of(report, "one threshold: none is better than the trivial rule")) == 1
+    correct = int(threshold_lines[0].split("right on ")[1].split(" of ")[0])
+    assert correct >= 22
+    trivial = [line for line in lines_of(report, "always") if "(trivial)" in line]
     assert int(trivial[0].split("right on ")[1].split(" of ")[0]) <= 18
-    (spoken, _) = lines_of(said, "where it answers")
-    assert "right on 54 of 54" in spoken
+    (answered, _) = lines_of(report, "where it answers")
+    assert "right on 54 of 54" in answered
     assert trivial[1].startswith("always no")
     assert "right on 24 of 24" in trivial[1]
     assert trivial[1].endswith("where the test rows are clear, on 0 of 0")
 
 
-def test_failures_are_counted_and_too_few_datasets_reported() -> None:
-    space = runpy.run_path(str(SCRIPT))
-    said = space["report"]([*planted(4), {"id": 7, "error": "ValueError: no"}])
-    assert "4 datasets, 1 failed" in said
-    assert "failed: 7: ValueError: no" in said
-    assert "too few datasets to fit a rule" in said
+def test_failures_and_too_few_datasets_are_reported(script: dict[str, Any]) -> None:
+    report = script["report"]([*planted_records(4), {"id": 7, "error": "ValueError: no"}])
+    assert "4 datasets, 1 failed" in report
+    assert "failed: 7: ValueError: no" in report
+    assert "too few datasets to fit a rule" in report
 
 
-def test_families_are_on_one_side() -> None:
-    space = runpy.run_path(str(SCRIPT))
-    records = planted(12)
-    sides = space["_sides"]([{**one, "name": one["name"].replace("fri_c", "fri_c0_")} for one in records], True)
-    assert len({sides[one["id"]] for one in records if one["name"].startswith("fri")}) == 1
+def test_dataset_families_are_not_split(script: dict[str, Any]) -> None:
+    records = planted_records(12)
+    sides = script["_sides"](
+        [{**record, "name": record["name"].replace("fri_c", "fri_c0_")} for record in records], True
+    )
+    assert len({sides[record["id"]] for record in records if record["name"].startswith("fri")}) == 1
     assert set(sides.values()) == {0, 1}
 
 
-def test_the_page_says_what_the_records_say() -> None:
+def test_page_equals_the_records(script: dict[str, Any]) -> None:
     root = SCRIPT.parents[1]
-    space = runpy.run_path(str(SCRIPT))
-    said = space["report"](json.loads((root / "results" / "verdict.json").read_text())["sets"])
+    report = script["report"](json.loads((root / "results" / "verdict.json").read_text())["sets"])
     page = (root / "docs" / "diagnosis.md").read_text().replace("**", "")
     cells = [line.split("|") for line in page.splitlines() if line.startswith("|")]
     table = {row[1].strip(): row[2:4] for row in cells}
@@ -93,9 +98,9 @@ def test_the_page_says_what_the_records_say() -> None:
         "logistic regression on all signals": "logistic regression",
     }
     for name, start in rows.items():
-        lines = [line for line in said.splitlines() if start in line.split(" right on ")[0] and " right on " in line]
+        lines = [line for line in report.splitlines() if start in line.split(" right on ")[0] and " right on " in line]
         for line, cell in zip(lines, reversed(table[name]), strict=True):
             assert line.split("right on ")[1].split(" (")[0] in cell, name
-    assert "a diagnosis took 11 s (median)" in said
-    for told in ("no difference 104", "not trusted 29"):
-        assert told in said
+    assert "a diagnosis took 11 s (median)" in report
+    for count in ("no difference 104", "not trusted 29"):
+        assert count in report

@@ -1,4 +1,4 @@
-"""Fingerprints: equal settings agree whatever their order and types, edited ones do not, and nothing else counts."""
+"""Fingerprints: equal settings agree for any order and types, edited settings differ, other details do not count."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ from genlabel_paper.benchmark import BaselineClassifier, default_methods
 
 
 class Named(BaseEstimator):
-    """An estimator that is not scikit-learn's: all its parameters count."""
+    """Estimator outside scikit-learn: all its parameters count."""
 
     def __init__(self, first: Any = 1, second: Any = "a") -> None:
         self.first, self.second = first, second
@@ -113,7 +113,7 @@ def test_different_settings_have_different_fingerprints() -> None:
 
 
 @pytest.mark.parametrize(
-    "one, other",
+    "first, second",
     [
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         ((1, 2.0), [np.int64(1), 2]),
@@ -125,18 +125,18 @@ def test_different_settings_have_different_fingerprints() -> None:
         ({3, 2}, {2, 3}),
     ],
 )
-def test_order_and_types_of_numbers_do_not_count(one: Any, other: Any) -> None:
-    assert fingerprint(value=one) == fingerprint(value=other)
+def test_order_and_types_of_numbers_do_not_count(first: Any, second: Any) -> None:
+    assert fingerprint(value=first) == fingerprint(value=second)
 
 
 @given(st.dictionaries(st.text(max_size=3), st.floats(allow_nan=False) | st.integers() | st.text(max_size=3)))
-def test_any_order_of_names(settings: dict[str, Any]) -> None:
+def test_order_of_keys_does_not_count(settings: dict[str, Any]) -> None:
     backwards = dict(reversed(settings.items()))
     assert fingerprint(value=settings) == fingerprint(value=backwards)
 
 
 @pytest.mark.parametrize("model", [one for one in SETTINGS if isinstance(one, BaseEstimator)], ids=repr)
-def test_a_copy_has_the_fingerprint_and_an_edited_parameter_another(model: Any) -> None:
+def test_clone_has_the_fingerprint_and_an_edited_copy_does_not(model: Any) -> None:
     assert fingerprint(model=clone(model)) == fingerprint(model=model)
     for name in model.get_params(deep=False):
         edited = clone(model)
@@ -144,8 +144,8 @@ def test_a_copy_has_the_fingerprint_and_an_edited_parameter_another(model: Any) 
         assert fingerprint(model=edited) != fingerprint(model=model)
 
 
-def test_of_scikit_learns_estimators_only_what_was_chosen_is_told() -> None:
-    """A version that adds or renames a parameter that is not used changes nothing."""
+def test_scikit_learn_estimators_have_only_changed_parameters() -> None:
+    """A version that adds or renames an unused parameter changes no fingerprint."""
     assert describe(LogisticRegression()) == {"class": "LogisticRegression"}
     assert describe(HistGradientBoostingClassifier(max_iter=7)) == {
         "class": "HistGradientBoostingClassifier",
@@ -155,23 +155,23 @@ def test_of_scikit_learns_estimators_only_what_was_chosen_is_told() -> None:
 
 
 @pytest.mark.parametrize("value", [Lock(), {"deep": [Lock()]}, Named(one for one in ())])
-def test_what_cannot_be_told_is_refused(value: Any) -> None:
+def test_indescribable_value_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="fingerprint"):
         fingerprint(value=value)
 
 
-def test_another_process_finds_the_same() -> None:
-    """No address and no seed of hashes is in it."""
+def test_another_process_has_the_same_fingerprint() -> None:
+    """A fingerprint has no memory address and no hash seed."""
     code = "from genlabel.evaluation.records import fingerprint; "
     code += "from genlabel.evaluation.records.schema import COMPARISON; "
     code += "print(fingerprint(study=COMPARISON, kinds={'a', 'b', 'c'}))"
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip() == fingerprint(study=COMPARISON, kinds={"c", "b", "a"})
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert result.stdout.strip() == fingerprint(study=COMPARISON, kinds={"c", "b", "a"})
 
 
 @pytest.mark.parametrize(
-    "place, value, moved",
+    "target, value, changed",
     [
         ("genlabel.model_selection.options.GridSearch.learning_rates", (0.3, 0.1), {"paper", "paper mixup"}),
         (
@@ -193,14 +193,14 @@ def test_another_process_finds_the_same() -> None:
         ("genlabel.estimators.base.HALVING_SCHEDULE", ((0.2, 8),), {"default", "vanilla", "mixup"}),
     ],
 )
-def test_a_new_meaning_of_a_word_is_a_new_setting(
-    place: str, value: Any, moved: set[str], monkeypatch: pytest.MonkeyPatch
+def test_changed_default_changes_the_fingerprint(
+    target: str, value: Any, changed: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The grids behind "auto", the layers behind "mlp", the schedule of a search, the candidates of a density."""
+    """Grids of "auto", layers of "mlp", the schedule of a search and candidates of a density are part of it."""
     before = {name: fingerprint(method=method) for name, method in default_methods().items()}
-    monkeypatch.setattr(place, value)
+    monkeypatch.setattr(target, value)
     after = {name: fingerprint(method=method) for name, method in default_methods().items()}
-    assert {name for name in before if before[name] != after[name]} == moved
+    assert {name for name in before if before[name] != after[name]} == changed
 
 
 @pytest.mark.parametrize(
@@ -214,14 +214,14 @@ def test_a_new_meaning_of_a_word_is_a_new_setting(
     ],
     ids=repr,
 )
-def test_an_edited_setting_is_noticed(changed: dict[str, Any]) -> None:
+def test_edited_setting_changes_the_fingerprint(changed: dict[str, Any]) -> None:
     paper = GenLabelClassifier.from_paper(density="kernel")
     assert fingerprint(model=clone(paper).set_params(**changed)) != fingerprint(model=paper)
 
 
-def test_a_renamed_class_and_a_renamed_parameter_keep_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renamed_class_and_parameter_keep_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
     class FastSignAttack:
-        """FGSM under another name, with another name for its first parameter."""
+        """FGSM with another class name and another name of its first parameter."""
 
         def __init__(self, size: float, norm: Any, bounds: Any, targeted: bool) -> None:
             self.size, self.norm, self.bounds, self.targeted = size, norm, bounds, targeted
@@ -244,7 +244,7 @@ def test_every_parameter_of_a_declared_class_has_a_key(monkeypatch: pytest.Monke
     monkeypatch.undo()
 
 
-def test_an_added_parameter_counts_where_it_is_not_the_default() -> None:
+def test_added_parameter_counts_only_if_not_default() -> None:
     assert describe(BaselineClassifier("tabm")) == describe(BaselineClassifier("tabm", device="cpu"))
     assert describe(BaselineClassifier("tabm", device="cuda"))["device"] == "cuda"
 

@@ -1,4 +1,4 @@
-"""Record stores: complete trials in full precision, one writer, other files are left alone."""
+"""Record stores: complete trials in full precision, one writer, foreign files unchanged."""
 
 import json
 import os
@@ -28,11 +28,11 @@ COLUMNS = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "seco
 COLUMNS += ["fingerprint", *PAPER_SCHEMA.metrics]
 
 
-def opened(path: Path, restart: bool = False) -> RecordStore:
+def open_paper_store(path: Path, restart: bool = False) -> RecordStore:
     return open_store(path, PAPER_SCHEMA, restart=restart)
 
 
-def frame_of(path: Path) -> pd.DataFrame:
+def read_frame(path: Path) -> pd.DataFrame:
     return load(path, PAPER_SCHEMA).frame
 
 
@@ -78,13 +78,13 @@ records = st.builds(
 @given(st.lists(records, max_size=8, unique_by=lambda made: made["key"].id))
 def test_records_round_trip(tmp_path_factory: pytest.TempPathFactory, made: list[Record]) -> None:
     path = tmp_path_factory.mktemp("store") / "study.sqlite"
-    with opened(path) as store:
+    with open_paper_store(path) as store:
         write(store, made[:3])
         write(store, made[3:])
         assert set(store.done) == {one["key"].id for one in made}
-    with opened(path) as store:
+    with open_paper_store(path) as store:
         assert set(store.done) == {one["key"].id for one in made}
-    frame = frame_of(path)
+    frame = read_frame(path)
     assert list(frame.columns[:15]) == COLUMNS
     made = sorted(made, key=lambda one: one["key"].id)
     for (_, row), one in zip(frame.iterrows(), made, strict=True):
@@ -94,12 +94,12 @@ def test_records_round_trip(tmp_path_factory: pytest.TempPathFactory, made: list
         assert row[frame.columns[11:]].dropna().to_dict() == one["metrics"]
 
 
-def test_the_frame_has_the_types_of_an_empty_one(tmp_path: Path) -> None:
+def test_frame_has_the_types_of_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "study.sqlite"
-    with opened(path) as store:
-        empty = frame_of(path)
+    with open_paper_store(path) as store:
+        empty = read_frame(path)
         write(store, [record()])
-    frame = frame_of(path)
+    frame = read_frame(path)
     pd.testing.assert_series_equal(frame.dtypes, empty.dtypes)
     assert frame["accuracy"].item() == 100 / 3
     assert frame["seconds"].item() == 0.1 + 0.2
@@ -107,26 +107,26 @@ def test_the_frame_has_the_types_of_an_empty_one(tmp_path: Path) -> None:
     assert frame["robust_accuracy"].isna().item()
 
 
-def test_a_trial_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
-    with opened(tmp_path / "study.sqlite") as store:
+def test_trial_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
+    with open_paper_store(tmp_path / "study.sqlite") as store:
         write(store, [record("mixup")])
-        for twice in ("mixup", "vanilla"):
-            with pytest.raises(ValueError, match=rf"'logistic/61/{twice}/.* would be in '.*' twice; leave it out"):
-                write(store, [record("vanilla"), record(twice)])
-        for wrong in (float("nan"), float("inf")):
-            with pytest.raises(ValueError, match=f"log_loss={wrong} of 'logistic/61/b/.* is not a finite number"):
-                write(store, [record("a"), record("b", log_loss=wrong)])
-        odd = record("b")
-        odd["parameters"] = {"density": object()}
-        with pytest.raises(ValueError, match=r"parameters of 'logistic/61/b/.*as JSON"):
-            write(store, [record("a"), odd])
-        assert len(store.done) == len(frame_of(store.path)) == 1
+        for method in ("mixup", "vanilla"):
+            with pytest.raises(ValueError, match=method):
+                write(store, [record("vanilla"), record(method)])
+        for loss in (float("nan"), float("inf")):
+            with pytest.raises(ValueError, match="log_loss"):
+                write(store, [record("a"), record("b", log_loss=loss)])
+        invalid = record("b")
+        invalid["parameters"] = {"density": object()}
+        with pytest.raises(ValueError, match="JSON"):
+            write(store, [record("a"), invalid])
+        assert len(store.done) == len(read_frame(store.path)) == 1
 
 
-def test_failures_stay_until_the_trial_succeeds(tmp_path: Path) -> None:
+def test_failures_are_kept_until_the_trial_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     first, second = (record(dataset=name)["key"].trial for name in ("61", "36"))
-    with opened(path) as store:
+    with open_paper_store(path) as store:
         store.write_failure(first, "OSError: not there")
         store.write_failure(first, "OSError: still not there")
         store.write_failure(second, "ValueError: no")
@@ -143,18 +143,18 @@ def test_failures_stay_until_the_trial_succeeds(tmp_path: Path) -> None:
 
 def test_restart_deletes_records(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    with opened(path, restart=True) as store:
+    with open_paper_store(path, restart=True) as store:
         write(store, [record()])
         store.write_failure(TrialKey("s", "d", 0, 0), "no")
-    with opened(path, restart=True) as store:
+    with open_paper_store(path, restart=True) as store:
         assert store.done == {}
         assert store.read().failures == {}
         write(store, [record()])
-    assert len(frame_of(path)) == 1
+    assert len(read_frame(path)) == 1
 
 
-def test_a_record_of_other_settings_is_replaced(tmp_path: Path) -> None:
-    with opened(tmp_path / "study.sqlite") as store:
+def test_record_of_other_settings_is_replaced(tmp_path: Path) -> None:
+    with open_paper_store(tmp_path / "study.sqlite") as store:
         write(store, [record("mixup", accuracy=1.0), record("vanilla", accuracy=1.0)], "then")
         write(store, [record("mixup", accuracy=2.0)], "now")
         frame = store.read().frame.set_index("method")
@@ -166,59 +166,59 @@ def test_a_record_of_other_settings_is_replaced(tmp_path: Path) -> None:
 def test_requests_are_saved_once(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     cells = [record(name)["key"] for name in ("mixup", "vanilla")]
-    with opened(path) as store:
+    with open_paper_store(path) as store:
         store.request(cells[:1])
         store.request(cells)
     assert load(path, PAPER_SCHEMA).requested.to_dict("records") == [cell.fields for cell in cells]
 
 
-def test_settings_of_a_file_do_not_mix(tmp_path: Path) -> None:
+def test_other_settings_of_a_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     with open_store(path, PAPER_SCHEMA, settings={"epochs": 5, "sizes": (3, 4)}) as store:
         assert store.read().settings == {"epochs": 5, "sizes": [3, 4]}
     for other in ({"epochs": 6, "sizes": (3, 4)}, {}):
-        with pytest.raises(ValueError, match=r"made with epochs=5.*"):
+        with pytest.raises(ValueError, match="epochs"):
             open_store(path, PAPER_SCHEMA, settings=other)
     open_store(path, PAPER_SCHEMA, settings={"sizes": [3, 4], "epochs": 5}).__exit__()
     with open_store(path, PAPER_SCHEMA, settings={"epochs": 6}, restart=True) as store:
         assert store.read().settings == {"epochs": 6}
 
 
-def test_a_store_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with open_store(None, PAPER_SCHEMA) as one, open_store(None, PAPER_SCHEMA) as other:
-        write(one, [record()])
-        assert (len(one.read().frame), len(other.read().frame)) == (1, 0)
+    with open_store(None, PAPER_SCHEMA) as first, open_store(None, PAPER_SCHEMA) as second:
+        write(first, [record()])
+        assert (len(first.read().frame), len(second.read().frame)) == (1, 0)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_of_another_schema_are_left_alone(tmp_path: Path) -> None:
+def test_records_of_another_schema_are_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     with open_store(path, COMPARISON) as store:
         store.write_failure(Fit("iris", "mixup", 0), "no")
     before = path.read_bytes()
     for restart in (False, True):
-        with pytest.raises(ValueError, match=r"has records of compare, not of paper; name another file"):
-            opened(path, restart=restart)
-    with pytest.raises(ValueError, match=r"has records of compare, not of paper"):
+        with pytest.raises(ValueError, match="compare"):
+            open_paper_store(path, restart=restart)
+    with pytest.raises(ValueError, match="compare"):
         load(path, PAPER_SCHEMA)
     assert path.read_bytes() == before
 
 
-def test_an_older_format_is_an_error_and_can_be_restarted(tmp_path: Path) -> None:
+def test_older_format_is_refused_without_restart(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     with sqlite3.connect(path) as connection:
         for statement in ("meta (name TEXT, value INTEGER)", "records (id TEXT)", "failures (setting TEXT)"):
             connection.execute(f"CREATE TABLE {statement}")
         connection.execute("INSERT INTO meta VALUES ('protocol', 1)")
     connection.close()
-    for read in (opened, frame_of):
-        with pytest.raises(ValueError, match=r"older format"):
+    for read in (open_paper_store, read_frame):
+        with pytest.raises(ValueError, match="format"):
             read(path)
     check_store(path, PAPER_SCHEMA, restart=True)
-    with opened(path, restart=True) as store:
+    with open_paper_store(path, restart=True) as store:
         assert store.done == {}
-    assert frame_of(path).empty
+    assert read_frame(path).empty
 
 
 def foreign(path: Path) -> None:
@@ -228,33 +228,33 @@ def foreign(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make, message",
+    "make, keyword",
     [
-        (lambda path: path.write_text("Dear reader, " * 100), "no store of records .*not a database"),
-        (foreign, "no store of records but of letters; name another file"),
+        (lambda path: path.write_text("some text, " * 100), "database"),
+        (foreign, "letters"),
     ],
 )
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, make: Any, message: str, restart: bool) -> None:
+def test_foreign_file_is_unchanged(tmp_path: Path, make: Any, keyword: str, restart: bool) -> None:
     path = tmp_path / "letter.sqlite"
     make(path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=message):
-        opened(path, restart=restart)
-    with pytest.raises(ValueError, match=message):
-        frame_of(path)
+    with pytest.raises(ValueError, match=keyword):
+        open_paper_store(path, restart=restart)
+    with pytest.raises(ValueError, match=keyword):
+        read_frame(path)
     assert path.read_bytes() == before
 
 
 def test_unusable_paths_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no file of records .*run genlabel reproduce first"):
-        frame_of(tmp_path / "none.sqlite")
+    with pytest.raises(FileNotFoundError, match="none"):
+        read_frame(tmp_path / "none.sqlite")
     assert not (tmp_path / "none.sqlite").exists()
     (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(ValueError, match="is empty; run genlabel reproduce first"):
-        frame_of(tmp_path / "empty.sqlite")
-    with pytest.raises(ValueError, match=r"is a folder; records are written to one file"):
-        opened(tmp_path)
+    with pytest.raises(ValueError, match="empty"):
+        read_frame(tmp_path / "empty.sqlite")
+    with pytest.raises(ValueError, match="folder"):
+        open_paper_store(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
 
@@ -269,7 +269,7 @@ with open_store(sys.argv[1], PAPER_SCHEMA):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
+def test_second_writer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
@@ -277,14 +277,14 @@ def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
         assert process.stdout.readline() == "open\n"
         begin = time.monotonic()
         for restart in (False, True):
-            with pytest.raises(OSError, match=r"another run writes '.*study.sqlite'; wait until it ends"):
-                opened(path, restart=restart)
+            with pytest.raises(OSError, match="another run"):
+                open_paper_store(path, restart=restart)
         assert time.monotonic() - begin < 2
-        assert frame_of(path).empty
+        assert read_frame(path).empty
         process.kill()
-    with opened(path) as store, pytest.raises(BlockingIOError, match="another run writes"):
-        opened(store.path)
-    opened(path).__exit__()
+    with open_paper_store(path) as store, pytest.raises(BlockingIOError, match="another run"):
+        open_paper_store(store.path)
+    open_paper_store(path).__exit__()
 
 
 WRITE = """
@@ -303,29 +303,29 @@ with open_store(sys.argv[1], PAPER_SCHEMA) as store:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_kills_and_readers_see_complete_trials(tmp_path: Path) -> None:
+def test_readers_see_complete_trials_after_kills(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     last = 0
     for _ in range(3):
         process = subprocess.Popen([sys.executable, "-c", WRITE, str(path)], env=environment())
-        wanted = last + 70
-        while last < wanted and process.poll() is None:
+        target = last + 70
+        while last < target and process.poll() is None:
             time.sleep(0.02)
-            seen = len(frame_of(path)) if path.exists() and path.stat().st_size else 0
+            seen = len(read_frame(path)) if path.exists() and path.stat().st_size else 0
             assert seen % 7 == 0
             assert seen >= last
             last = seen
         process.kill()
         assert process.wait() == -signal.SIGKILL
-        frame = frame_of(path)
+        frame = read_frame(path)
         assert len(frame) % 7 == 0
         assert frame.groupby("dataset").size().eq(7).all()
         last = len(frame)
 
 
-def test_the_file_is_plain_sqlite(tmp_path: Path) -> None:
+def test_file_is_plain_sqlite(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    with opened(path) as store:
+    with open_paper_store(path) as store:
         write(store, [record()])
     connection = sqlite3.connect(path)
     written, metrics = connection.execute("SELECT written, metrics FROM records").fetchone()

@@ -97,7 +97,7 @@ def comparable(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns=["seconds", "predict_seconds"]).sort_values("id").reset_index(drop=True)
 
 
-def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int = 1) -> pd.DataFrame:
+def make_records(scores: dict[str, list[float]], metric: str = "log_loss", splits: int = 1) -> pd.DataFrame:
     """Return records with the given means over three splits, whose scores differ by -1, 0 and 1 from the mean."""
     rows = [
         {
@@ -114,77 +114,77 @@ def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int =
     return pd.DataFrame(rows)
 
 
-def full(scores: dict[str, list[float]]) -> pd.DataFrame:
+def make_complete_records(scores: dict[str, list[float]]) -> pd.DataFrame:
     """Return records with all columns."""
-    frame = made(scores)
+    frame = make_records(scores)
     return frame.assign(accuracy=1 - frame["log_loss"] / 10, brier=0.2, calibration_error=0.1, seconds=1.0)
 
 
 # Running
 
 
-def test_numbers_are_those_of_a_comparison(tmp_path: Path) -> None:
-    found = run_benchmark([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
-    assert len(found) == 2 * 2 * 3
+def test_scores_equal_a_comparison(tmp_path: Path) -> None:
+    frame = run_benchmark([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
+    assert len(frame) == 2 * 2 * 3
     for number in (1, 2):
         table = drop_rare_classes(load(number))
         expected = compare(table, CHEAP, repeats=2, seed=3).set_index(["method", "split"])
-        ours = found[found["dataset"] == number].set_index(["method", "split"])
+        subset = frame[frame["dataset"] == number].set_index(["method", "split"])
         pd.testing.assert_frame_equal(
-            ours.loc[expected.index, ["log_loss", "accuracy"]], expected[["log_loss", "accuracy"]]
+            subset.loc[expected.index, ["log_loss", "accuracy"]], expected[["log_loss", "accuracy"]]
         )
-        assert set(zip(ours["n"], ours["d"], ours["k"], strict=True)) == {(*table.X.shape, table.y.nunique())}
-    assert {versions["genlabel"] for versions in found["versions"]} == {genlabel.__version__}
+        assert set(zip(subset["n"], subset["d"], subset["k"], strict=True)) == {(*table.X.shape, table.y.nunique())}
+    assert {versions["genlabel"] for versions in frame["versions"]} == {genlabel.__version__}
 
 
-def test_records_are_read_as_they_are_returned(tmp_path: Path) -> None:
+def test_loaded_records_equal_the_returned_ones(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "r.sqlite"
-    found = run_benchmark(
+    result = run_benchmark(
         [1], {"chooser": Chooser()}, records=path, load=load, settings={"epochs": 5, "network": (4, 3)}
     )
-    assert found.settings == {"seed": 0, "test_size": 0.3, "epochs": 5, "network": [4, 3]}
-    chosen = {"rate": 0.5, "count": 3, "density": None, "pair": [1, 2.5], "odd": "inf"}
-    assert found.frame["parameters"].tolist() == [chosen] * 2
-    again = load_records(path, BENCHMARK)
-    pd.testing.assert_frame_equal(again.frame, found.frame)
-    assert (again.settings, again.failures) == (found.settings, {})
+    assert result.settings == {"seed": 0, "test_size": 0.3, "epochs": 5, "network": [4, 3]}
+    parameters = {"rate": 0.5, "count": 3, "density": None, "pair": [1, 2.5], "odd": "inf"}
+    assert result.frame["parameters"].tolist() == [parameters] * 2
+    loaded = load_records(path, BENCHMARK)
+    pd.testing.assert_frame_equal(loaded.frame, result.frame)
+    assert (loaded.settings, loaded.failures) == (result.settings, {})
 
 
-def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
+def test_only_new_fits_are_run(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
-    asked: list[int] = []
+    loaded: list[int] = []
 
-    def loading(number: int) -> Table:
-        asked.append(number)
+    def load_and_count(number: int) -> Table:
+        loaded.append(number)
         return load(number)
 
     starts: list[RunPlan] = []
 
-    def again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
+    def run_again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
         methods = {name: CHEAP[name] for name in names}
         callback = LambdaCallback(on_run_start=starts.append)
-        return run_benchmark(ids, methods, repeats, records=path, load=loading, callback=callback).frame
+        return run_benchmark(ids, methods, repeats, records=path, load=load_and_count, callback=callback).frame
 
-    first = again([1], 1, ["prior"])
-    assert again([1], 1, ["prior"]).equals(first)
-    more = again([1, 3, 1], 2, ["prior", "trees"])
+    first = run_again([1], 1, ["prior"])
+    assert run_again([1], 1, ["prior"]).equals(first)
+    more = run_again([1, 3, 1], 2, ["prior", "trees"])
     assert starts == [(1, 0, 0), (0, 1, 0), (7, 1, 0)]
-    assert asked == [1, 1, 3]
-    whole = run_benchmark([1, 3], {name: CHEAP[name] for name in ("prior", "trees")}, records=None, load=load).frame
-    pd.testing.assert_frame_equal(comparable(more), comparable(whole))
-    assert len(again([1], 1, ["trees"])) == 1
+    assert loaded == [1, 1, 3]
+    expected = run_benchmark([1, 3], {name: CHEAP[name] for name in ("prior", "trees")}, records=None, load=load).frame
+    pd.testing.assert_frame_equal(comparable(more), comparable(expected))
+    assert len(run_again([1], 1, ["trees"])) == 1
 
 
-@pytest.mark.long  # processes are those of tests/records, which are started in the gate
-def test_many_processes_give_the_numbers_of_one() -> None:
+@pytest.mark.long  # tests of the records start processes too
+def test_two_processes_give_the_scores_of_one() -> None:
     tables = {number: load(number) for number in (1, 2, 3)}
-    one, two = (
+    serial, parallel = (
         run_benchmark(tables, CHEAP, 1, records=None, load=tables.__getitem__, n_jobs=jobs).frame for jobs in (1, 2)
     )
-    pd.testing.assert_frame_equal(comparable(one), comparable(two))
+    pd.testing.assert_frame_equal(comparable(serial), comparable(parallel))
 
 
-def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path) -> None:
+def test_only_an_edited_method_is_fitted_again(tmp_path: Path) -> None:
     path, starts = tmp_path / "r.sqlite", []
     before = run_benchmark([1], CHEAP, records=path, load=load).frame
     edited = CHEAP | {"trees": RandomForestClassifier(7)}
@@ -192,16 +192,16 @@ def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path)
         [1], edited, records=path, load=load, callback=LambdaCallback(on_run_start=starts.append)
     ).frame
     assert starts == [(2, 4, 2)]
-    same = before["fingerprint"].to_numpy() == after["fingerprint"].to_numpy()
-    assert same.tolist() == [True, True, False] * 2
-    assert before["seconds"][same].equals(after["seconds"][same])
+    unchanged = before["fingerprint"].to_numpy() == after["fingerprint"].to_numpy()
+    assert unchanged.tolist() == [True, True, False] * 2
+    assert before["seconds"][unchanged].equals(after["seconds"][unchanged])
     assert len(load_records(path, BENCHMARK).frame) == 6
     failing = run_benchmark([1], CHEAP | {"trees": Failing()}, records=path, load=load)
     assert set(failing.frame["method"]) == {"prior", "linear"}
     assert len(failing.failures) == 2
-    back = run_benchmark([1], edited, records=path, load=load)
-    pd.testing.assert_frame_equal(back.frame, after)
-    assert back.failures == {}
+    restored = run_benchmark([1], edited, records=path, load=load)
+    pd.testing.assert_frame_equal(restored.frame, after)
+    assert restored.failures == {}
 
 
 SLOW = """
@@ -227,8 +227,8 @@ if __name__ == "__main__":
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    """Kills are tested with the runner, with several processes too."""
+def test_killed_run_keeps_its_records_and_resumes(tmp_path: Path) -> None:
+    """The tests of the runner kill several processes as well."""
     script, path = tmp_path / "slow.py", tmp_path / "r.sqlite"
     script.write_text(SLOW)
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
@@ -242,8 +242,8 @@ def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     subprocess.run(command, env=environment, check=True)
     after = load_records(path, BENCHMARK).frame
     assert len(after) == 12
-    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, before)  # the seconds too
+    repeated = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(repeated, before)  # the seconds too
     spec = importlib.util.spec_from_file_location("slow", script)
     assert spec is not None
     assert spec.loader is not None
@@ -259,82 +259,82 @@ def count(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "changed, message",
+    "changed, keyword",
     [
-        ({"seed": 1}, r"made with seed=0, not with seed=1; use the same.*--restart"),
-        ({"test_size": 0.4}, "made with test_size=0.3, not with test_size=0.4"),
-        ({"settings": {"epochs": 6}}, "made with epochs=5, not with epochs=6"),
-        ({"settings": {}}, "made with epochs=5, not with epochs=None"),
+        ({"seed": 1}, "seed=1"),
+        ({"test_size": 0.4}, "test_size=0.4"),
+        ({"settings": {"epochs": 6}}, "epochs=6"),
+        ({"settings": {}}, "epochs=None"),
     ],
 )
-def test_other_settings_do_not_mix(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+def test_other_settings_are_refused_without_restart(tmp_path: Path, changed: dict[str, Any], keyword: str) -> None:
     path = tmp_path / "r.sqlite"
-    asked = {"settings": {"epochs": 5}}
-    run_benchmark([1], CHEAP, 1, records=path, load=load, **asked)
+    options = {"settings": {"epochs": 5}}
+    run_benchmark([1], CHEAP, 1, records=path, load=load, **options)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=message):
-        run_benchmark([1], CHEAP, 1, records=path, load=load, **(asked | changed))
+    with pytest.raises(ValueError, match=keyword):
+        run_benchmark([1], CHEAP, 1, records=path, load=load, **(options | changed))
     assert path.read_bytes() == before
     restarted = run_benchmark(
-        [1], {"prior": DummyClassifier()}, 1, records=path, load=load, restart=True, **(asked | changed)
+        [1], {"prior": DummyClassifier()}, 1, records=path, load=load, restart=True, **(options | changed)
     )
     assert len(load_records(path, BENCHMARK).frame) == len(restarted.frame) == 1
 
 
-def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
+def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
-    told: list[TrialResult] = []
-    asked: list[int] = []
+    trials: list[TrialResult] = []
+    loaded: list[int] = []
 
-    def missing(number: int) -> Table:
-        asked.append(number)
+    def load_all_but_3(number: int) -> Table:
+        loaded.append(number)
         if number == 3:
-            raise OSError("OpenML set 3 is not there")
+            raise OSError("no OpenML dataset 3")
         return load(number)
 
     methods = {"failing": Failing(), "nan": Nan(), "prior": DummyClassifier()}
-    callback = LambdaCallback(on_trial_end=told.append)
-    found = run_benchmark([3, 1], methods, 1, records=path, load=missing, callback=callback)
-    assert found.frame[["dataset", "method"]].to_numpy().tolist() == [[1, "prior"]]
-    assert len(told) == 6
-    assert asked == [3, 1]
-    assert found.failures == {
-        Fit(3, "failing", 0): "OSError: OpenML set 3 is not there",
-        Fit(3, "nan", 0): "OSError: OpenML set 3 is not there",
-        Fit(3, "prior", 0): "OSError: OpenML set 3 is not there",
+    callback = LambdaCallback(on_trial_end=trials.append)
+    result = run_benchmark([3, 1], methods, 1, records=path, load=load_all_but_3, callback=callback)
+    assert result.frame[["dataset", "method"]].to_numpy().tolist() == [[1, "prior"]]
+    assert len(trials) == 6
+    assert loaded == [3, 1]
+    assert result.failures == {
+        Fit(3, "failing", 0): "OSError: no OpenML dataset 3",
+        Fit(3, "nan", 0): "OSError: no OpenML dataset 3",
+        Fit(3, "prior", 0): "OSError: no OpenML dataset 3",
         Fit(1, "failing", 0): "RuntimeError: out of luck",
         Fit(1, "nan", 0): "ValueError: nan predicts probabilities that are not numbers",
     }
-    assert load_records(path, BENCHMARK).failures == found.failures
-    healed = {name: DummyClassifier() for name in methods}
-    again = run_benchmark([3, 1], healed, 1, records=path, load=load)
-    assert len(again.frame) == 6
+    assert load_records(path, BENCHMARK).failures == result.failures
+    fixed = {name: DummyClassifier() for name in methods}
+    repeated = run_benchmark([3, 1], fixed, 1, records=path, load=load)
+    assert len(repeated.frame) == 6
     assert load_records(path, BENCHMARK).failures == {}
 
 
-def test_a_run_without_a_fit_that_succeeds() -> None:
-    found = run_benchmark([1], {"failing": Failing()}, records=None, load=load)
-    assert found.frame.empty
-    with pytest.raises(ValueError, match="every split"):
-        report(found.frame)
+def test_run_without_successful_fits_has_no_report() -> None:
+    result = run_benchmark([1], {"failing": Failing()}, records=None, load=load)
+    assert result.frame.empty
+    with pytest.raises(ValueError, match="split"):
+        report(result.frame)
 
 
 @pytest.mark.parametrize(
-    "asked, message",
+    "options, keyword",
     [
         ({"repeats": 0}, "repeats=0"),
         ({"test_size": 2}, "test_size=2"),
         ({"seed": -1}, "seed=-1"),
-        ({"ids": [0]}, "ids=0 must be"),
+        ({"ids": [0]}, "ids=0"),
     ],
 )
-def test_bad_input_begins_no_file(tmp_path: Path, asked: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        run_benchmark(**({"ids": [1], "methods": CHEAP, "load": load} | asked), records=tmp_path / "r.sqlite")
+def test_invalid_input_creates_no_file(tmp_path: Path, options: dict[str, Any], keyword: str) -> None:
+    with pytest.raises(ValueError, match=keyword):
+        run_benchmark(**({"ids": [1], "methods": CHEAP, "load": load} | options), records=tmp_path / "r.sqlite")
     assert not (tmp_path / "r.sqlite").exists()
 
 
-def test_default_methods() -> None:
+def test_default_methods_have_the_given_network_and_epochs() -> None:
     methods = default_methods((8,), epochs=3)
     assert list(methods) == list(METHODS) == [
         "default", "paper", "vanilla", "mixup", "paper mixup", "stacked density", "logistic", "boosting",
@@ -345,13 +345,13 @@ def test_default_methods() -> None:
 
 
 @needs_mirror
-def test_datasets_of_the_mirror() -> None:
+def test_openml_datasets_of_the_mirror_run() -> None:
     methods = {"linear": LogisticRegression(max_iter=5000), "prior": DummyClassifier()}
     load_set = partial(load_openml, data_home=MIRROR)
-    found = run_benchmark([61, 48, 187], methods, 1, records=None, load=load_set).frame
-    assert len(found) == 6
-    assert set(found["name"]) == {"iris", "tae", "wine"}
-    assert wins(found, "linear", "prior") == WinTieLoss(3, 0, 0)
+    frame = run_benchmark([61, 48, 187], methods, 1, records=None, load=load_set).frame
+    assert len(frame) == 6
+    assert set(frame["name"]) == {"iris", "tae", "wine"}
+    assert wins(frame, "linear", "prior") == WinTieLoss(3, 0, 0)
 
 
 # Statistics
@@ -359,34 +359,34 @@ def test_datasets_of_the_mirror() -> None:
 
 def test_wins_are_counted_on_means_with_ties() -> None:
     # Differences b - a: 0.1, 0.001, 0.002, -0.5, -0.0021.
-    records = made({"a": [0.5, 0.5, 0.5, 1.0, 0.5021], "b": [0.6, 0.501, 0.502, 0.5, 0.5]}, splits=3)
+    records = make_records({"a": [0.5, 0.5, 0.5, 1.0, 0.5021], "b": [0.6, 0.501, 0.502, 0.5, 0.5]}, splits=3)
     assert wins(records, "a", "b", tie=0.0025) == WinTieLoss(1, 3, 1)
     assert wins(records, "a", "b", tie=0.0015) == WinTieLoss(2, 1, 2)
     assert wins(records, "a", "b").worse == 2
     assert wins(records, "b", "a").better == 2
-    points = made({"a": [0.9, 0.8, 0.7, 0.6], "b": [0.89, 0.795, 0.704, 0.606]}, "accuracy")
+    points = make_records({"a": [0.9, 0.8, 0.7, 0.6], "b": [0.89, 0.795, 0.704, 0.606]}, "accuracy")
     assert wins(points, "a", "b", "accuracy") == WinTieLoss(1, 2, 1)
-    with pytest.raises(ValueError, match="method='c' is not known; choose one of 'a', 'b'"):
+    with pytest.raises(ValueError, match="method='c'"):
         wins(records, "a", "c")
-    with pytest.raises(ValueError, match="metric='loss' is not known"):
+    with pytest.raises(ValueError, match="metric='loss'"):
         wins(records, "a", "b", "loss")
 
 
-def test_sets_that_are_not_complete_are_left_out() -> None:
-    records = made({"a": [1.0, 2.0, 3.0], "b": [2.0, 1.0, 4.0], "c": [1.0, 1.0, 1.0]}, splits=3)
-    short = records[~((records["dataset"] == 3) & (records["method"] == "b") & (records["split"] == 1))]
-    complete, left_out = complete_datasets(short)
+def test_incomplete_datasets_are_left_out() -> None:
+    records = make_records({"a": [1.0, 2.0, 3.0], "b": [2.0, 1.0, 4.0], "c": [1.0, 1.0, 1.0]}, splits=3)
+    incomplete = records[~((records["dataset"] == 3) & (records["method"] == "b") & (records["split"] == 1))]
+    complete, left_out = complete_datasets(incomplete)
     assert left_out == [3]
     assert complete["dataset"].unique().tolist() == [1, 2]
-    assert wins(short, "a", "b") == WinTieLoss(1, 0, 1)
-    assert wins(short, "a", "c") == WinTieLoss(0, 1, 2)
-    gone = records[~((records["dataset"] == 2) & (records["method"] == "a"))]
-    assert wins(gone, "a", "b") == WinTieLoss(2, 0, 0)
-    assert dataset_means(gone, "log_loss", ["c", "b"]).to_numpy().tolist() == [[1, 2], [1, 1], [1, 4]]
+    assert wins(incomplete, "a", "b") == WinTieLoss(1, 0, 1)
+    assert wins(incomplete, "a", "c") == WinTieLoss(0, 1, 2)
+    without_one = records[~((records["dataset"] == 2) & (records["method"] == "a"))]
+    assert wins(without_one, "a", "b") == WinTieLoss(2, 0, 0)
+    assert dataset_means(without_one, "log_loss", ["c", "b"]).to_numpy().tolist() == [[1, 2], [1, 1], [1, 4]]
 
 
-def test_ranks_by_hand() -> None:
-    records = made({"a": [1.0, 1.0, 3.0], "b": [2.0, 1.0, 2.0], "c": [3.0, 5.0, 1.0]}, splits=3)
+def test_mean_ranks_equal_a_hand_calculation() -> None:
+    records = make_records({"a": [1.0, 1.0, 3.0], "b": [2.0, 1.0, 2.0], "c": [3.0, 5.0, 1.0]}, splits=3)
     # Rows of ranks: 1 2 3; 1.5 1.5 3; 3 2 1.
     assert mean_ranks(records).round(6).to_dict() == {"a": 1.833333, "b": 1.833333, "c": 2.333333}
     records = records.assign(accuracy=records["log_loss"])
@@ -403,12 +403,12 @@ def test_ranks_by_hand() -> None:
         ([], []),
     ],
 )
-def test_holm_by_hand(p: list[float], adjusted: list[float]) -> None:
+def test_holm_equals_a_hand_calculation(p: list[float], adjusted: list[float]) -> None:
     np.testing.assert_allclose(holm(p), adjusted)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.5))
-def test_holm_rejects_what_the_step_down_test_rejects(p: list[float], level: float) -> None:
+def test_holm_agrees_with_the_step_down_procedure(p: list[float], level: float) -> None:
     """Holm (1979): go through the p-values from the smallest, and stop at the first above level / (m - i)."""
     rejected = set()
     for step, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
@@ -418,37 +418,42 @@ def test_holm_rejects_what_the_step_down_test_rejects(p: list[float], level: flo
     assert {index for index, value in enumerate(holm(p)) if value <= level} == rejected
 
 
-def test_wilcoxon_by_hand() -> None:
-    """Six differences of one sign: 2 of 64 equally likely signs are as far out. One of the smallest size: 4."""
+def test_wilcoxon_equals_a_hand_calculation() -> None:
+    """Six differences of one sign: 2 of 64 equally likely sign patterns are as extreme; 4 if the smallest differs."""
     base = np.array([0.10, 0.20, 0.30, 0.40, 0.50, 0.60])
-    gaps = np.array([0.01, 0.02, 0.03, 0.04, 0.05, 0.06])
-    records = made(
-        {"a": list(base), "b": list(base + gaps), "c": list(base + gaps * [-1, 1, 1, 1, 1, 1]), "d": list(base)}
+    differences = np.array([0.01, 0.02, 0.03, 0.04, 0.05, 0.06])
+    records = make_records(
+        {
+            "a": list(base),
+            "b": list(base + differences),
+            "c": list(base + differences * [-1, 1, 1, 1, 1, 1]),
+            "d": list(base),
+        }
     )
     tests = wilcoxon_holm(records, "a")
     np.testing.assert_allclose(tests.loc[["b", "c", "d"], "p"], [2 / 64, 4 / 64, 1.0])
     np.testing.assert_allclose(tests.loc[["b", "c", "d"], "holm"], [6 / 64, 8 / 64, 1.0])
 
 
-def test_wilcoxon_is_scipys_on_the_means() -> None:
+def test_wilcoxon_equals_scipy_on_the_means() -> None:
     rng = np.random.default_rng(0)
     scores = {name: list(rng.normal(shift, 1, 80)) for name, shift in (("a", 0.0), ("b", 0.4), ("c", -0.1))}
-    tests = wilcoxon_holm(made(scores, splits=3), "a")
+    tests = wilcoxon_holm(make_records(scores, splits=3), "a")
     for name in ("b", "c"):
         expected = stats.wilcoxon(np.array(scores["a"]), np.array(scores[name])).pvalue
         assert tests.loc[name, "p"] == pytest.approx(expected)
 
 
-def test_statement() -> None:
+def test_statement_gives_shares_and_p_value() -> None:
     line = statement("default", "mixup", "accuracy", WinTieLoss(30, 10, 10), 0.0123)
     assert line == (
         "default has higher accuracy than mixup on 60 % of 50 datasets, lower on 20 %; p = 0.012 (Wilcoxon, Holm)"
     )
 
 
-def test_report_publishes_losses_beside_wins() -> None:
+def test_report_shows_losses_and_wins() -> None:
     scores = {"default": [0.1, 0.2, 0.9], "vanilla": [0.2, 0.3, 0.4], "mixup": [0.3, 0.3, 0.5]}
-    sections = report(full(scores), settings={"seed": 0, "test_size": 0.3})
+    sections = report(make_complete_records(scores), settings={"seed": 0, "test_size": 0.3})
     titles = [section.title for section in sections]
     assert titles == [
         "Means over the datasets",
@@ -461,9 +466,9 @@ def test_report_publishes_losses_beside_wins() -> None:
     assert means is not None
     assert means["log-loss"].to_dict() == {"default": "0.4000", "vanilla": "0.3000", "mixup": "0.3667"}
     assert sections[0].lines[-1] == "settings: seed 0, test size 0.3"
-    counted = sections[2].rows
-    assert counted is not None
-    assert counted.loc["mixup", ["wins", "ties", "losses"]].tolist() == ["2", "0", "1"]
+    counts = sections[2].rows
+    assert counts is not None
+    assert counts.loc["mixup", ["wins", "ties", "losses"]].tolist() == ["2", "0", "1"]
     assert "default has lower log-loss than vanilla on 67 % of 3 datasets, higher on 33 %" in sections[2].lines[0]
     worst = sections[4].rows
     assert worst is not None
@@ -473,9 +478,9 @@ def test_report_publishes_losses_beside_wins() -> None:
     assert text.count("## ") == 5
 
 
-def test_report_tells_kinds_of_sets_apart() -> None:
+def test_report_groups_datasets_by_kind() -> None:
     scores = {"default": [0.1, 0.2, 0.9], "vanilla": [0.2, 0.3, 0.4]}
-    records = full(scores)
+    records = make_complete_records(scores)
     sizes = pd.DataFrame({"n": [100, 400, 400], "d": [3, 9, 9], "k": [2, 2, 2]}, index=sorted(set(records["dataset"])))
     (kinds,) = [part.rows for part in report(records.join(sizes, on="dataset")) if "by kind of dataset" in part.title]
     assert kinds is not None
@@ -489,8 +494,8 @@ def test_report_tells_kinds_of_sets_apart() -> None:
     assert kinds.loc["vanilla"].tolist() == ["100 / 0", "50 / 50", "67 / 33", "100 / 0", "50 / 50"]
 
 
-def test_report_says_what_is_left_out_and_needs_no_reference() -> None:
-    records = full({"a": [0.1, 0.2, 0.3], "b": [0.2, 0.3, 0.1]}).iloc[:-1]
+def test_report_names_incomplete_datasets_and_needs_no_reference() -> None:
+    records = make_complete_records({"a": [0.1, 0.2, 0.3], "b": [0.2, 0.3, 0.1]}).iloc[:-1]
     means, cost = report(records)
     assert cost.rows is not None
     assert list(cost.rows.columns) == ["fit (s)"]
@@ -505,26 +510,26 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
 
 
-def forget(make: Any) -> Any:
-    """A method whatever the network."""
+def ignore_network(make: Any) -> Any:
+    """Return a factory that ignores the network."""
     return lambda **_: make()
 
 
 def replace_methods(monkeypatch: pytest.MonkeyPatch, methods: dict[str, Any]) -> None:
-    """Replace the methods in their module, and in the package, which may have them already."""
+    """Replace the methods in their module and in the package, which may have imported them."""
     monkeypatch.setattr("genlabel_paper.benchmark.methods.METHODS", methods)
     monkeypatch.setattr("genlabel_paper.benchmark.METHODS", methods)
 
 
 @pytest.fixture
 def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The command in an empty folder, with cheap methods and made-up sets."""
+    """Prepare the command in an empty folder, with cheap methods and synthetic datasets."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GENLABEL_DATA_HOME", raising=False)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "none"))
     methods = {"default": LogisticRegression(), "mixup": RandomForestClassifier(5), "vanilla": DummyClassifier()}
     makers = {name: partial(clone, method) for name, method in methods.items()}
-    replace_methods(monkeypatch, {name: forget(make) for name, make in makers.items()})
+    replace_methods(monkeypatch, {name: ignore_network(make) for name, make in makers.items()})
     monkeypatch.setattr("genlabel.data.datasets.load_openml", lambda number, data_home: load(number))
     return tmp_path
 
@@ -544,24 +549,24 @@ def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
     assert "times: the time of a fit of default over that of the method" in result.stdout
     assert "settings: seed 0, test size 0.3, network mlp, epochs auto" in result.stdout
     assert "## default against the others: log-loss" in (cheap / "out/summary.md").read_text()
-    again = invoke("1", "2", "--repeats", "1")
-    assert again.exit_code == 0
-    assert "fits on record: 6; to do: 0" in again.stderr
+    repeated = invoke("1", "2", "--repeats", "1")
+    assert repeated.exit_code == 0
+    assert "fits on record: 6; to do: 0" in repeated.stderr
 
 
 def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     invoke("1", "2", "3", "--repeats", "1", "--records", "r.sqlite")
     before = (cheap / "r.sqlite").read_bytes()
 
-    def never(*_: Any, **__: Any) -> None:
-        raise AssertionError("it trains")
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("training started")
 
-    for what in (
+    for target in (
         "genlabel_paper.benchmark.run_benchmark",
         "genlabel_paper.benchmark.default_methods",
         "genlabel.data.datasets.load_openml",
     ):
-        monkeypatch.setattr(what, never)
+        monkeypatch.setattr(target, fail)
     result = invoke("--report-only", "--records", "r.sqlite", "--picture", "p.png")
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
     assert result.exit_code == 0, result.output
@@ -572,38 +577,38 @@ def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (cheap / "r.sqlite").read_bytes() == before
 
 
-def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(number: int, data_home: Path | None) -> Table:
+def test_command_reports_each_failure_once_and_continues(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_all_but_2(number: int, data_home: Path | None) -> Table:
         if number == 2:
-            raise OSError("OpenML set 2 is not there")
+            raise OSError("no OpenML dataset 2")
         return load(number)
 
-    monkeypatch.setattr("genlabel.data.datasets.load_openml", missing)
+    monkeypatch.setattr("genlabel.data.datasets.load_openml", load_all_but_2)
     result = invoke("1", "2", "3", "--repeats", "1")
     assert result.exit_code == 1, result.output
-    assert result.stderr.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
-    assert result.stdout.count("failed: 2, default and 2 more: OSError: OpenML set 2 is not there") == 1
+    assert result.stderr.count("failed: 2, default: OSError: no OpenML dataset 2") == 1
+    assert result.stdout.count("failed: 2, default and 2 more: OSError: no OpenML dataset 2") == 1
     assert "OpenML datasets: 2" in result.stdout
     assert "failed: 3 of the fits, see above; the same command tries them again" in result.stdout
-    told = invoke("--report-only")
-    assert told.exit_code == 0
-    assert told.stdout.startswith("6 of 9 fits recorded\n")
-    assert told.stdout.count("failed: 2") == 1
+    reported = invoke("--report-only")
+    assert reported.exit_code == 0
+    assert reported.stdout.startswith("6 of 9 fits recorded\n")
+    assert reported.stdout.count("failed: 2") == 1
     fewer = invoke("2", "3", "--methods", "default,mixup", "--repeats", "2", "--report-only")
     assert fewer.stdout.startswith("2 of 8 fits recorded\n")
-    nothing = invoke("2", "--records", "none.sqlite")
-    assert nothing.exit_code == 1
-    assert "failed: 6 of the fits" in nothing.stdout
+    failed = invoke("2", "--records", "none.sqlite")
+    assert failed.exit_code == 1
+    assert "failed: 6 of the fits" in failed.stdout
 
 
 def count_recorded(*arguments: str) -> str:
     return str(invoke(*arguments, "--report-only").stdout.splitlines()[0])
 
 
-def test_what_is_missing_is_what_was_asked_for_or_is_named(cheap: Path) -> None:
-    """Two methods on set 1, the third on sets 1 and 2, and two splits of it on set 3."""
-    for words in (("1", "--methods", "default,mixup"), ("1", "2", "--methods", "vanilla")):
-        assert invoke(*words, "--repeats", "1").exit_code == 0
+def test_report_counts_recorded_and_requested_fits(cheap: Path) -> None:
+    """Two methods on dataset 1, the third on datasets 1 and 2, and two splits of it on dataset 3."""
+    for arguments in (("1", "--methods", "default,mixup"), ("1", "2", "--methods", "vanilla")):
+        assert invoke(*arguments, "--repeats", "1").exit_code == 0
     assert invoke("3", "--methods", "vanilla", "--repeats", "2").exit_code == 0
     assert count_recorded() == "6 of 6 fits recorded"
     assert count_recorded("1", "2") == "4 of 4 fits recorded"
@@ -626,10 +631,10 @@ def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
     assert "no luck" not in invoke("1", "--repeats", "1", "--report-only").stdout
 
 
-def test_records_of_several_settings_are_told(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_names_methods_of_mixed_settings(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert invoke("1", "--repeats", "1").exit_code == 0
     assert "different settings" not in invoke("--report-only").stdout
-    edited = METHODS | {"default": forget(DummyClassifier), "mixup": forget(DummyClassifier)}
+    edited = METHODS | {"default": ignore_network(DummyClassifier), "mixup": ignore_network(DummyClassifier)}
     replace_methods(monkeypatch, edited)
     assert invoke("2", "--repeats", "1", "--methods", "default,mixup").exit_code == 0
     (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "different settings" in line]
@@ -637,7 +642,7 @@ def test_records_of_several_settings_are_told(cheap: Path, monkeypatch: pytest.M
     assert "different settings" not in invoke("2", "--report-only").stdout
 
 
-def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
+def test_ids_are_read_from_a_file_or_the_manifest(cheap: Path) -> None:
     (cheap / "ids.txt").write_text("1, 2 # two\n\n3\n")
     assert "9 of 9 fits" in invoke("--ids-file", "ids.txt", "--repeats", "1").stderr
     rows = ["1,x,150,4,2", "2,x,99,4,2", "3,x,150,21,2", "4,x,2001,4,2", "5,x,150,4,", "6,x,2000,20,3"]
@@ -653,28 +658,28 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    "arguments, keyword",
     [
-        ([], "no OpenML ids are given, and there is no manifest.csv in the data home"),
-        (["--data-home", "here"], "there is no manifest.csv in 'here'"),
-        (["1", "--methods", "mixup,magic"], "methods='magic' is unknown"),
-        (["1", "--network", "x"], "network='x' is not known"),
-        (["1", "--jobs", "0"], "jobs=0 must be at least 1"),
-        (["1", "--test-size", "2"], "test_size=2.0 must be a number in"),
+        ([], "manifest.csv"),
+        (["--data-home", "here"], "'here'"),
+        (["1", "--methods", "mixup,magic"], "methods='magic'"),
+        (["1", "--network", "x"], "network='x'"),
+        (["1", "--jobs", "0"], "jobs=0"),
+        (["1", "--test-size", "2"], "test_size=2.0"),
         (["1", "--repeats", "0"], "--repeats"),
-        (["--ids-file", "nowhere.txt"], "there is no file 'nowhere.txt'"),
-        (["--ids-file", "words.txt"], "'iris', which is not an OpenML id"),
-        (["--report-only"], "there is no file of records 'build/benchmark.sqlite'"),
-        (["--report-only", "--restart"], "--restart deletes the records"),
-        (["--picture", "benchmark.xyz"], "ends in '.xyz'; end it in one of .png"),
+        (["--ids-file", "nowhere.txt"], "'nowhere.txt'"),
+        (["--ids-file", "words.txt"], "'iris'"),
+        (["--report-only"], "'build/benchmark.sqlite'"),
+        (["--report-only", "--restart"], "--restart"),
+        (["--picture", "benchmark.xyz"], "'.xyz'"),
         (["1", "-o", "words.txt/x.md"], "words.txt"),
-        (["1", "--records", "words.txt"], "'words.txt' is no store of records"),
-        (["1", "--records", "home"], "'home' is a folder; records are written to one file"),
-        (["--report-only", "--records", "old.jsonl"], "ends in '.jsonl'; name a store (.sqlite), an export (.json)"),
-        (["1", "--dask", "localhost"], "write it as tcp://host:8786"),
+        (["1", "--records", "words.txt"], "'words.txt'"),
+        (["1", "--records", "home"], "'home'"),
+        (["--report-only", "--records", "old.jsonl"], "'.jsonl'"),
+        (["1", "--dask", "localhost"], "tcp://"),
     ],
 )
-def test_bad_input_ends_in_one_line(cheap: Path, arguments: list[str], message: str) -> None:
+def test_invalid_input_is_one_error_line(cheap: Path, arguments: list[str], keyword: str) -> None:
     (cheap / "words.txt").write_text("61 iris\n")
     (cheap / "old.jsonl").write_text('{"genlabel benchmark": 1}\n')
     (cheap / "home").mkdir()
@@ -682,20 +687,20 @@ def test_bad_input_ends_in_one_line(cheap: Path, arguments: list[str], message: 
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.splitlines()[-1].startswith("Error: ")
-    assert message in result.stderr.splitlines()[-1]
+    assert keyword in result.stderr.splitlines()[-1]
     assert not (cheap / "build").exists()
 
 
-def test_other_settings_are_refused_by_the_command(cheap: Path) -> None:
+def test_command_refuses_other_settings(cheap: Path) -> None:
     invoke("1", "--repeats", "1")
     refused = invoke("1", "--repeats", "1", "--epochs", "5")
     assert refused.exit_code == 2
-    assert "were made with epochs='auto', not with epochs=5" in refused.stderr
+    assert "epochs=5" in refused.stderr
     assert invoke("1", "--repeats", "1", "--epochs", "5", "--restart").exit_code == 0
     assert load_records("build/benchmark.sqlite", BENCHMARK).settings["epochs"] == 5
 
 
-def test_the_numbers_of_an_export_are_those_of_the_store(cheap: Path) -> None:
+def test_export_gives_the_report_of_the_store(cheap: Path) -> None:
     assert invoke("1", "2", "--repeats", "2", "--export", "out/benchmark.json").exit_code == 0
     stored, exported = (
         invoke("--report-only", "--records", name) for name in ("build/benchmark.sqlite", "out/benchmark.json")
@@ -704,19 +709,19 @@ def test_the_numbers_of_an_export_are_those_of_the_store(cheap: Path) -> None:
     assert stored.stdout.startswith("12 of 12 fits recorded\n")
     refused = invoke("1", "--records", "out/benchmark.json")
     assert refused.exit_code == 2
-    assert "'out/benchmark.json' is no store of records" in refused.stderr
+    assert "'out/benchmark.json'" in refused.stderr
 
 
-def test_two_runs_on_one_file_do_not_both_train(cheap: Path) -> None:
+def test_second_run_on_a_store_is_refused(cheap: Path) -> None:
     fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": 100}
     with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed):
         result = invoke("1")
     assert result.exit_code == 2
-    assert "another run writes 'build/benchmark.sqlite'; wait until it ends" in result.stderr
+    assert "'build/benchmark.sqlite'" in result.stderr
     assert load_records("build/benchmark.sqlite", BENCHMARK).frame.empty
 
 
-def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_names_the_records(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -726,7 +731,7 @@ def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyP
     assert "build/benchmark.sqlite" in result.stderr
 
 
-def test_help_names_the_options() -> None:
+def test_help_lists_the_options() -> None:
     options = invoke("--help").stdout
     for name in (
         "ids-file",
@@ -743,7 +748,7 @@ def test_help_names_the_options() -> None:
         assert f"--{name}" in options
 
 
-def test_tables_of_the_library_can_be_run() -> None:
-    found = run_benchmark([1], CHEAP, 1, records=None, load=lambda _: load_table("wine")).frame
-    assert found["name"].unique().tolist() == ["wine"]
-    assert found[SCORES].notna().all(axis=None)
+def test_bundled_datasets_can_be_run() -> None:
+    frame = run_benchmark([1], CHEAP, 1, records=None, load=lambda _: load_table("wine")).frame
+    assert frame["name"].unique().tolist() == ["wine"]
+    assert frame[SCORES].notna().all(axis=None)

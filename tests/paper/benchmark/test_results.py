@@ -36,7 +36,7 @@ def todays_methods(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_the_study_is_whole() -> None:
+def test_study_is_complete() -> None:
     records, _, settings, _ = load_records(RECORDS, BENCHMARK)
     assert settings == {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
     methods = {"default", "vanilla", "mixup", "stacked density", "boosting", *BASELINE_NAMES}
@@ -48,8 +48,8 @@ def test_the_study_is_whole() -> None:
     assert records["n"].between(90, 2000).all()  # rows of classes that are too small were dropped
 
 
-def test_the_records_were_made_with_the_settings_of_today() -> None:
-    """A method whose settings are edited must be trained again, or the edit be known to change nothing."""
+def test_records_have_the_current_fingerprints() -> None:
+    """Retrain a method after an edit of its settings, unless the edit changes no number."""
     records, _, settings, _ = load_records(RECORDS, BENCHMARK)
     methods = todays_methods(settings)
     bench = FitRunner(methods, 1, settings["test_size"], settings["seed"], load_openml, describe_table)
@@ -57,45 +57,45 @@ def test_the_records_were_made_with_the_settings_of_today() -> None:
     assert (records["fingerprint"] == today).all()
 
 
-def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
-    """README's table, and the other figures of the start pages: tests/test_figures.py."""
+def test_page_has_the_counts_of_lower_log_losses() -> None:
+    """tests/test_figures.py checks the table of README and the other numbers of the start pages."""
     records = load_records(RECORDS, BENCHMARK).frame
     assert complete_datasets(records)[1] == []
     text = (ROOT / "docs" / "stacked-density.md").read_text()
     for other in ("vanilla", "mixup", *BASELINE_NAMES, "boosting", "stacked density"):
-        found = wins(records, "default", other, "log_loss")
-        assert found.better > found.worse, other
-        assert f"| {other} | {found.better} / {found.tie} / {found.worse} |" in text, other
+        counts = wins(records, "default", other, "log_loss")
+        assert counts.better > counts.worse, other
+        assert f"| {other} | {counts.better} / {counts.tie} / {counts.worse} |" in text, other
 
 
 @pytest.mark.parametrize("other", ["tabm", "realmlp", "tabm-log-loss", "realmlp-log-loss"])
-def test_the_page_says_how_often_it_is_lower_than_that_of_networks_for_tables(other: str) -> None:
+def test_page_has_the_shares_against_tabular_networks(other: str) -> None:
     records = load_records(RECORDS.with_name("benchmark-networks.json"), BENCHMARK).frame
     assert len(records) == 2 * 5 * records["dataset"].nunique()
-    found = wins(records, "default", other, "log_loss")
+    counts = wins(records, "default", other, "log_loss")
     accuracy, loss = (dataset_means(records, score)[other].mean() for score in ("accuracy", "log_loss"))
     row = f"| {other} | {accuracy:.2f} | {loss:.4f} | {count_worse_than_prior(records)[other]} |"
-    share = f"{100 * found.better / found.sets:.0f} / {100 * found.worse / found.sets:.0f}"
+    share = f"{100 * counts.better / counts.sets:.0f} / {100 * counts.worse / counts.sets:.0f}"
     assert f"{row} {share} |" in (ROOT / "docs" / "stacked-density.md").read_text()
 
 
-def test_the_default_is_the_same_in_both_studies() -> None:
+def test_default_is_the_same_in_both_studies() -> None:
     both = [load_records(RECORDS.with_name(f"benchmark{name}.json"), BENCHMARK).frame for name in ("", "-networks")]
     first, second = (frame[frame["method"] == "default"].set_index(["dataset", "split"])["log_loss"] for frame in both)
     assert first.sort_index().equals(second.sort_index())
 
 
-def test_the_default_has_no_accident() -> None:
+def test_default_has_no_accident() -> None:
     assert count_worse_than_prior(load_records(RECORDS, BENCHMARK).frame)["default"] == 0
 
 
-def test_the_default_has_the_lowest_mean_log_loss_and_the_highest_accuracy() -> None:
+def test_default_has_the_lowest_log_loss_and_the_highest_accuracy() -> None:
     records = load_records(RECORDS, BENCHMARK).frame
     assert dataset_means(records, "log_loss").mean().idxmin() == "default"
     assert dataset_means(records, "accuracy").mean().idxmax() == "default"
 
 
-def test_the_page_prints_the_means_of_the_records() -> None:
+def test_page_has_the_means_of_the_records() -> None:
     records = load_records(RECORDS, BENCHMARK).frame
     means = {metric: dataset_means(records, metric).mean() for metric in ("accuracy", "log_loss")}
     accidents = count_worse_than_prior(records)
@@ -107,8 +107,8 @@ def test_the_page_prints_the_means_of_the_records() -> None:
     assert f"come within {gap:.3f} nats of it in the mean" in text
 
 
-def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() -> None:
-    """Seconds of whole fits on a CPU, search and stacked density included, in the same run."""
+def test_default_costs_at_most_three_times_mixup_and_catboost() -> None:
+    """Compare seconds of whole fits on a CPU in the same run, with search and stacked density."""
     records = load_records(RECORDS, BENCHMARK).frame
     assert set(records["device"]) == {"cpu"}
     seconds = dataset_means(records, "seconds")
@@ -121,27 +121,28 @@ def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() 
         assert f"{ratio.median():.2f} times {other}" in text
 
 
-def test_the_default_is_as_good_as_the_full_search_was() -> None:
-    """On the first split, whose records both studies have; the mean difference lies within two standard errors."""
+def test_default_is_as_good_as_the_full_search() -> None:
+    """Compare on the first split, which both studies have: the mean difference is within two standard errors."""
     old = load_records(RECORDS.with_name("benchmark-full.json"), BENCHMARK).frame
     before = old[(old["method"] == "default") & (old["split"] == 0)].set_index("dataset")["log_loss"]
     new = load_records(RECORDS, BENCHMARK).frame
-    gap = new[(new["method"] == "default") & (new["split"] == 0)].set_index("dataset")["log_loss"] - before
-    assert len(gap) == 156
-    assert gap.mean() <= 2 * gap.std() / len(gap) ** 0.5
-    assert (gap < -0.002).sum() >= (gap > 0.002).sum()
+    difference = new[(new["method"] == "default") & (new["split"] == 0)].set_index("dataset")["log_loss"] - before
+    assert len(difference) == 156
+    assert difference.mean() <= 2 * difference.std() / len(difference) ** 0.5
+    assert (difference < -0.002).sum() >= (difference > 0.002).sum()
 
 
-def test_the_documents_say_what_fifteen_splits_say() -> None:
-    said = runpy.run_path(str(ROOT / "benchmarks" / "accidents.py"))["report"](
+def test_page_has_the_accidents_of_fifteen_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    report = runpy.run_path(str(ROOT / "benchmarks" / "high_losses.py"))["report"](
         json.loads((ROOT / "results" / "accidents.json").read_text())
     )
     text = (ROOT / "docs" / "stacked-density.md").read_text()
-    assert "2340 fits a method" in said
-    for line in said.splitlines()[1:5]:
+    assert "2340 fits a method" in report
+    for line in report.splitlines()[1:5]:
         name, mean, count, share = re.findall(r"^  (.*?) +mean (\S+); accidents (\d+), (\S+ %)", line)[0]
         assert f"| {name} | {mean} | {count} ({share}) |" in text
-    for line in said.splitlines()[5:]:
+    for line in report.splitlines()[5:]:
         other, *parts = re.findall(
             r"against (.*?): lower on (\d+) .*, within 0.002 on (\d+) %, higher on (\d+) ", line
         )[0]

@@ -1,4 +1,4 @@
-"""A and B against Monte-Carlo, adaptive quadrature and their limits."""
+"""Coefficients A and B against Monte Carlo, adaptive quadrature and their limits."""
 
 import numpy as np
 import pytest
@@ -20,13 +20,13 @@ from genlabel_paper.theory import (
 from genlabel_paper.theory.coefficients import MIXUP
 from genlabel_paper.theory.theorem import C_RANGE
 
-PLACES = [(0.0, 1), (0.0, 2), (0.5, 5), (-0.03, 20)]
+CORRELATIONS = [(0.0, 1), (0.0, 2), (0.5, 5), (-0.03, 20)]
 RATIOS = {0.3: {1, 2}, 0.5: {1, 5}, 1.0: {1, 2, 5, 20}, 2.0: {1, 20}, 3.5: {1, 2}}
-"""Each with the dimensions in which it is always tried; the others take a second each and are in the long profile."""
+"""Ratios with the dimensions that are always tested; the others take a second each and are in the long profile."""
 
 
 def draw_weights(c: float, tau: float, d: int, sigma_1: float, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """lam, and the posterior of x_i's class at the mixed point of random pairs, by scipy alone."""
+    """Draw lam and the posterior of the class of x_i at the mixed points of random pairs, with scipy alone."""
     rng = np.random.default_rng(seed)
     mean, Sigma = np.eye(d)[0], sigma_matrix(tau, d)
     p, q = multivariate_normal(-mean, Sigma / sigma_1**2), multivariate_normal(mean, Sigma / (c * sigma_1) ** 2)
@@ -41,18 +41,18 @@ def draw_weights(c: float, tau: float, d: int, sigma_1: float, n: int, seed: int
     c=st.floats(0.25, 4.0), d=st.integers(1, 5), share=st.floats(0.1, 0.9), sigma_1=st.floats(0.3, 20.0),
     seed=st.integers(0, 10**6),
 )  # fmt: skip
-def test_monte_carlo(c: float, d: int, share: float, sigma_1: float, seed: int) -> None:
+def test_coefficients_equal_monte_carlo(c: float, d: int, share: float, sigma_1: float, seed: int) -> None:
     tau = -1 / max(d - 1, 1) * (1 - share) + share
     lam, weight = draw_weights(c, tau, d, sigma_1, 20_000, seed)
-    found = taylor_coefficients(c, tau, d, sigma_1)
-    for power, value in zip((1, 2), found, strict=True):
+    actual = taylor_coefficients(c, tau, d, sigma_1)
+    for power, value in zip((1, 2), actual, strict=True):
         draws = (1 - lam) ** power * weight + lam**power * (1 - weight)
         assert abs(draws.mean() - value) < 5 * draws.std() / np.sqrt(len(draws))
 
 
 @settings(max_examples=6)
 @given(c=st.floats(0.25, 4.0), d=st.integers(1, 5), sigma_1=st.floats(0.3, 20.0), seed=st.integers(0, 10**6))
-def test_monte_carlo_of_each_class(c: float, d: int, sigma_1: float, seed: int) -> None:
+def test_class_coefficients_equal_monte_carlo(c: float, d: int, sigma_1: float, seed: int) -> None:
     lam, share = draw_weights(c, 0.2, d, sigma_1, 20_000, seed)
     for moments, weight, other in zip(
         class_coefficients(c, 0.2, d, sigma_1), (share, 1 - share), (1 - lam, lam), strict=True
@@ -63,9 +63,7 @@ def test_monte_carlo_of_each_class(c: float, d: int, sigma_1: float, seed: int) 
 
 
 @given(c=st.floats(0.2, 5.0), tau=st.floats(-0.4, 0.9), d=st.integers(1, 3), sigma_1=st.floats(0.3, 8.0))
-def test_without_noise_by_adaptive_quadrature_of_the_papers_density(
-    c: float, tau: float, d: int, sigma_1: float
-) -> None:
+def test_coefficients_without_noise_equal_quadrature(c: float, tau: float, d: int, sigma_1: float) -> None:
     """F as arXiv prints it below the definition of A and B, with Z' = z_bar = 0."""
     c_d = float(np.linalg.inv(sigma_matrix(tau, d))[0, 0])
     s1, s2 = sigma_1**2, (c * sigma_1) ** 2
@@ -83,8 +81,8 @@ def test_without_noise_by_adaptive_quadrature_of_the_papers_density(
 
 
 @pytest.mark.parametrize(("c", "sigma_1", "exact"), [(10.0, 0.3, 0.38143), (0.1, 0.1, 0.38220), (3.7, 1.0, 0.34733)])
-def test_classes_of_very_different_width_that_overlap(c: float, sigma_1: float, exact: float) -> None:
-    """On a line, by a double integral over the mixed point and lam."""
+def test_overlapping_classes_of_different_width_equal_an_integral(c: float, sigma_1: float, exact: float) -> None:
+    """Compare on a line with a double integral over the mixed point and lam."""
     lam = np.linspace(0, 1, 501)
     x = np.linspace(-100, 100, 40_001) if c > 1 else np.linspace(-1000, 1000, 400_001)
     pair, total = GaussianPair(sigma_1, c, d=1), np.zeros(len(lam))
@@ -93,9 +91,9 @@ def test_classes_of_very_different_width_that_overlap(c: float, sigma_1: float, 
         width = np.hypot(t / sigma_1, (1 - t) / (c * sigma_1))
         density = np.exp(-0.5 * ((x - (1 - 2 * t)) / width) ** 2)
         total[k] = (density * ((1 - t) * share + t * (1 - share))).sum() / density.sum()
-    by_hand = float(trapezoid(total, lam))
-    assert by_hand == pytest.approx(exact, abs=1e-4)
-    assert taylor_coefficients(c, 0.0, 1, sigma_1)[0] == pytest.approx(by_hand, abs=1e-4)
+    integral = float(trapezoid(total, lam))
+    assert integral == pytest.approx(exact, abs=1e-4)
+    assert taylor_coefficients(c, 0.0, 1, sigma_1)[0] == pytest.approx(integral, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -103,21 +101,21 @@ def test_classes_of_very_different_width_that_overlap(c: float, sigma_1: float, 
     [
         pytest.param(c, tau, d, marks=[] if d in short else pytest.mark.long)
         for c, short in RATIOS.items()
-        for tau, d in PLACES
+        for tau, d in CORRELATIONS
     ],
 )
-def test_limits(c: float, tau: float, d: int) -> None:
+def test_coefficients_approach_their_limits(c: float, tau: float, d: int) -> None:
     limit = ((c**2 + 1) / (2 * (c + 1) ** 2), (c**2 - c + 1) / (3 * (c + 1) ** 2))
     assert limit_coefficients(c) == pytest.approx(limit)
     for sigma_1, distance in ((200.0, 1e-3), (2e3, 1e-5), (1e6, 1e-9)):
         for noise in (True, False):
-            found = taylor_coefficients(c, tau, d, sigma_1, noise=noise)
-            np.testing.assert_allclose(found, limit, atol=distance)
+            actual = taylor_coefficients(c, tau, d, sigma_1, noise=noise)
+            np.testing.assert_allclose(actual, limit, atol=distance)
     assert taylor_coefficients(c, tau, d, np.inf) == limit_coefficients(c)
 
 
 @given(c=st.floats(0.05, 20.0))
-def test_the_limits_of_the_classes_by_integrals_of_a_step(c: float) -> None:
+def test_class_limits_equal_integrals_of_a_step(c: float) -> None:
     at = 1 / (1 + c)
     for moments, low in zip(class_coefficients(c, 0.0, 2, np.inf), (at, 1 - at), strict=True):
         exact = [quad(lambda lam, k=power: 2 * (1 - lam) ** k, low, 1)[0] for power in range(3)]
@@ -127,7 +125,7 @@ def test_the_limits_of_the_classes_by_integrals_of_a_step(c: float) -> None:
 
 
 @given(c=st.floats(0.01, 100.0))
-def test_below_mixups_exactly_in_the_range_of_the_theorem(c: float) -> None:
+def test_limits_are_below_mixup_exactly_in_the_range_of_the_theorem(c: float) -> None:
     A, B = limit_coefficients(c)
     assert (MIXUP[0] > A) == (MIXUP[1] > B) == (c**2 - 4 * c + 1 < 0) == (C_RANGE[0] < c < C_RANGE[1])
 
@@ -140,7 +138,7 @@ def test_a_minus_b_is_one_sixth(c: float, d: int, sigma_1: float) -> None:
     assert MIXUP[0] - MIXUP[1] == pytest.approx(1 / 6)
 
 
-def test_classes_that_overlap_have_coefficients_above_mixups() -> None:
+def test_overlapping_classes_have_coefficients_above_mixup() -> None:
     """As sigma_1 vanishes the label is 1/2 everywhere: A = 1/2, B = 1/3. A is 1/3 near sigma_1 sqrt(c_d) = 1.59."""
     np.testing.assert_allclose(taylor_coefficients(1.0, 0.0, 2, 1e-4), (1 / 2, 1 / 3), atol=1e-6)
     assert taylor_coefficients(1.0, 0.0, 2, 1.58)[0] > 1 / 3 > taylor_coefficients(1.0, 0.0, 2, 1.60)[0]
@@ -150,10 +148,10 @@ def test_classes_that_overlap_have_coefficients_above_mixups() -> None:
     )
 
 
-def test_pairs_of_a_sample_against_adaptive_quadrature() -> None:
+def test_pair_coefficients_equal_quadrature() -> None:
     pair = GaussianPair(2.0, 1.5, 0.3, 2)
     X, y = pair.sample(3, rng=1)
-    found = pair_coefficients(X, y, pair)
+    actual = pair_coefficients(X, y, pair)
     for i, j in np.ndindex(len(X), len(X)):
 
         def share(lam: float, i: int = i, j: int = j) -> float:
@@ -163,48 +161,48 @@ def test_pairs_of_a_sample_against_adaptive_quadrature() -> None:
             return float(expit(odds if y[i] else -odds))
 
         exact = [quad(lambda lam, k=power: 2 * share(lam) * (1 - lam) ** k, 0, 1, limit=200)[0] for power in range(3)]
-        np.testing.assert_allclose([values[i, j] for values in found], exact, atol=1e-7)
+        np.testing.assert_allclose([values[i, j] for values in actual], exact, atol=1e-7)
 
 
 @pytest.mark.parametrize(
     ("c", "d", "sigma_1", "accuracy"),
     [(0.27, 5, 3.0, 2e-5), (3.7, 2, 1.0, 2e-5), (10.0, 2, 0.3, 5e-4), (0.1, 1, 0.3, 5e-4)],
 )
-def test_twice_as_many_nodes_change_no_more_than_the_docstring_says(
+def test_more_nodes_change_less_than_documented(
     c: float, d: int, sigma_1: float, accuracy: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = taylor_coefficients(c, 0.0, d, sigma_1)
+    actual = taylor_coefficients(c, 0.0, d, sigma_1)
     monkeypatch.setattr("genlabel_paper.theory.coefficients.PANELS_OF_TWO", 24)
     monkeypatch.setattr("genlabel_paper.theory.coefficients.PANELS", 120)
     zero, one = coefficients._class_moments.__wrapped__(GaussianPair(sigma_1, c, 0.0, d), True)
-    np.testing.assert_allclose(found, ((zero.A + one.A) / 2, (zero.B + one.B) / 2), atol=accuracy)
+    np.testing.assert_allclose(actual, ((zero.A + one.A) / 2, (zero.B + one.B) / 2), atol=accuracy)
 
 
-def test_a_label_that_changes_sides_twice() -> None:
+def test_label_that_crosses_one_half_twice() -> None:
     """Class 1 is narrower and x_j lies beyond it: near x_j the wider class 0 wins again."""
     pair = GaussianPair(300.0, 3.0)
     X = np.array([[-1.0, 0.0], [3.0, 0.0]])
     lam = (np.arange(400_000) + 0.5) / 400_000
     share = expit(-pair.log_odds(lam[:, None] * X[0] + (1 - lam[:, None]) * X[1]))
-    found = pair_coefficients(X, [0, 1], pair)
-    for power, values in enumerate(found):
+    actual = pair_coefficients(X, [0, 1], pair)
+    for power, values in enumerate(actual):
         assert values[0, 1] == pytest.approx((2 * share * (1 - lam) ** power).mean(), abs=1e-5)
         assert values[1, 0] == pytest.approx((2 * (1 - share) * lam**power).mean(), abs=1e-5)
 
 
 def test_step_2_of_the_lemma_agrees_with_the_loss_in_the_limit_only() -> None:
-    """F_ij and the partner taken apart, as in its last line: 2 lam_1 of each pair is the loss's own density."""
-    gaps = []
+    """The last line of step 2 separates F_ij and the partner, but 2 lam_1 of each pair is the density of the loss."""
+    differences = []
     for sigma_1 in (1.5, 100.0):
         pair = GaussianPair(sigma_1, d=1)
         X, y = pair.sample(3, rng=0)
         mass = pair_coefficients(X, y, pair).mass
-        gaps.append(np.abs(mass - 1).max())
-    assert gaps[0] > 0.1
-    assert gaps[1] < 0.01
+        differences.append(np.abs(mass - 1).max())
+    assert differences[0] > 0.1
+    assert differences[1] < 0.01
 
 
-def test_the_noise_in_the_exponent_grows_but_slower_than_the_rest() -> None:
+def test_noise_in_the_exponent_grows_linearly() -> None:
     """sigma_1^2 Z' has the standard deviation sigma_1 sqrt(c_d v), v = lam^2 + (1 - lam)^2: it does not vanish."""
     for sigma_1 in (10.0, 1000.0):
         X, _ = GaussianPair(sigma_1).sample(4000, rng=0)
@@ -212,7 +210,7 @@ def test_the_noise_in_the_exponent_grows_but_slower_than_the_rest() -> None:
         assert noise.std() == pytest.approx(sigma_1 * 0.5**0.5, rel=0.05)
 
 
-def test_a_sample_of_one_class_has_only_uniform_pairs() -> None:
+def test_sample_of_one_class_has_uniform_pairs() -> None:
     mass, A, B = pair_coefficients(np.ones((2, 1)), [1, 1], GaussianPair(1.0, d=1))
     assert (mass == 1).all()
     assert (A == 0.5).all()
@@ -220,6 +218,6 @@ def test_a_sample_of_one_class_has_only_uniform_pairs() -> None:
 
 
 @pytest.mark.parametrize("bad", [(0.0, 0.0, 2, 1.0), (1.0, 1.0, 2, 1.0), (1.0, 0.0, 0, 1.0), (1.0, 0.0, 2, -1.0)])
-def test_bad_settings(bad: tuple[float, float, int, float]) -> None:
+def test_invalid_settings_are_refused(bad: tuple[float, float, int, float]) -> None:
     with pytest.raises(ValueError, match=r"must be|correlation"):
         taylor_coefficients(*bad)

@@ -1,4 +1,4 @@
-"""The losses against Monte-Carlo with the library's own mixing and labels, and their expansions against autograd."""
+"""Losses against Monte Carlo with the library's mixing and labels, and their expansions against autograd."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,7 +53,7 @@ def value(model: Any, X: np.ndarray) -> Tensor:
 
 
 def draw_pairs(n: int, count: int, seed: int) -> tuple[np.ndarray, MixParams]:
-    """Rows of a batch of random pairs, and its draw: the first half is mixed with the second."""
+    """Return the rows of a batch of random pairs and its draw: the first half is mixed with the second."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, n, 2 * count)
     partner = np.concatenate([np.arange(count, 2 * count), np.arange(count)])
@@ -70,8 +70,8 @@ def known_density(pair: GaussianPair) -> FixedDensity:
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["theta", "relu", "tanh"])
 @pytest.mark.parametrize("scheme", ["mixup", "genlabel"])
-def test_exact_losses_by_monte_carlo(setting: tuple[float, float, float, int], kind: int, scheme: str) -> None:
-    """Mixing and labels by the library, as in training; cross-entropy by torch."""
+def test_exact_losses_equal_monte_carlo(setting: tuple[float, float, float, int], kind: int, scheme: str) -> None:
+    """Mix and label with the library as in training; cross-entropy is torch's."""
     sigma_1, c, tau, d = setting
     pair, model = GaussianPair(*setting), make_models(d)[kind]
     X, y = pair.sample((4, 6), rng=1)
@@ -89,7 +89,7 @@ def test_exact_losses_by_monte_carlo(setting: tuple[float, float, float, int], k
 
 @settings(max_examples=10)
 @given(theta=st.floats(-5, 5), a=st.floats(-2, -0.2), b=st.floats(0.2, 2))
-def test_two_points_on_a_line_by_adaptive_quadrature(theta: float, a: float, b: float) -> None:
+def test_losses_of_two_points_equal_quadrature(theta: float, a: float, b: float) -> None:
     def loss(lam: float, label: float) -> float:
         f = theta * (lam * a + (1 - lam) * b)
         return float(np.logaddexp(0, f) - label * f)
@@ -105,8 +105,8 @@ def test_two_points_on_a_line_by_adaptive_quadrature(theta: float, a: float, b: 
 
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["theta", "relu", "tanh"])
 @pytest.mark.parametrize("scheme", ["mixup", "genlabel"])
-def test_expansions_by_autograd(kind: int, scheme: str) -> None:
-    """The loss with all steps x_j - x_i shrunk by t, its value and two derivatives at t = 0 by torch."""
+def test_expansions_equal_autograd(kind: int, scheme: str) -> None:
+    """Scale all steps x_j - x_i by t; compare with the value and two derivatives of the loss at t = 0 by torch."""
     pair = GaussianPair(3.0, 2.0, 0.2, 3)
     X, y = pair.sample(4, rng=3)
     model = make_models(3)[kind]
@@ -132,7 +132,7 @@ def test_expansions_by_autograd(kind: int, scheme: str) -> None:
 
 
 def _own_density(pair: GaussianPair, x: Tensor, y: Tensor, lam: Tensor) -> Tensor:
-    """2 lam_1, the density that the label of each pair puts on lam; 1 for pairs of one class."""
+    """Return 2 lam_1, the density of lam given by the label of each pair; 1 for pairs of one class."""
     mixed = lam[:, None] * x[:, None, None] + (1 - lam[:, None]) * x[None, :, None]
     positive = torch.from_numpy(pair.log_odds(mixed.numpy())).sigmoid()
     share = torch.where(y[:, None, None] == 1, positive, 1 - positive)
@@ -141,7 +141,7 @@ def _own_density(pair: GaussianPair, x: Tensor, y: Tensor, lam: Tensor) -> Tenso
 
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["theta", "relu", "tanh"])
 @pytest.mark.parametrize("c", [1.0, 3.0])
-def test_the_expansions_differ_from_the_losses_by_third_powers_of_the_distance(kind: int, c: float) -> None:
+def test_expansions_err_by_third_powers_of_the_distance(kind: int, c: float) -> None:
     model = make_models(3)[kind]
     step = np.random.default_rng(0).normal(size=(6, 3))
     y = np.array([0, 0, 0, 1, 1, 1])
@@ -150,16 +150,16 @@ def test_the_expansions_differ_from_the_losses_by_third_powers_of_the_distance(k
         X = np.array([1.4, 0.9, -0.7]) + size * step
         kwargs = {"sigma_1": 2.0, "c": c, "tau": 0.1}
         gen = genlabel_loss(model, X, y, **kwargs)
-        apart = gen - genlabel_loss(model, X, y, taylor=True, coefficients="pair", **kwargs)
-        errors.append((mixup_loss(model, X, y) - mixup_loss(model, X, y, taylor=True), apart))
+        difference = gen - genlabel_loss(model, X, y, taylor=True, coefficients="pair", **kwargs)
+        errors.append((mixup_loss(model, X, y) - mixup_loss(model, X, y, taylor=True), difference))
     large, small = np.abs(errors)
     assert (large < 1e-4).all()
     assert (small < large / 6 + 2e-13).all()  # 8 in the limit, but for rounding
 
 
 @pytest.mark.parametrize("c", [1.0, 2.0, 3.0])
-def test_the_lemmas_coefficients_are_the_losss_own_only_if_c_is_1(c: float) -> None:
-    """On a line that misses the origin the lemma is wrong at first order; with one set a class it is right."""
+def test_lemma_gives_the_coefficients_of_the_loss_only_for_c_of_1(c: float) -> None:
+    """For a line off the origin the lemma is wrong at first order; with coefficients by class it is right."""
     X, y = GaussianPair(1e4, c).sample(5, rng=0)
 
     def line(x: Tensor) -> Tensor:
@@ -174,19 +174,19 @@ def test_the_lemmas_coefficients_are_the_losss_own_only_if_c_is_1(c: float) -> N
 
 
 @given(eta=st.floats(0, 3), size=st.floats(-3, 3), seed=st.integers(0, 10**6))
-def test_the_worst_point_of_a_linear_model_by_maximisation(eta: float, size: float, seed: int) -> None:
+def test_adversarial_loss_of_a_linear_model_equals_a_search(eta: float, size: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     theta, x, label = size * rng.normal(size=2), rng.normal(size=2), int(rng.integers(2))
     angles = np.linspace(0, 2 * np.pi, 721)
     ball = x + eta * np.column_stack([np.cos(angles), np.sin(angles)])
     f = ball @ theta
-    found = adversarial_loss(theta, x[None], [label], eta)
+    loss = adversarial_loss(theta, x[None], [label], eta)
     best = (np.logaddexp(0, f) - label * f).max()
-    assert best - 1e-12 <= found <= best + 1e-3 * max(1.0, eta * float(np.linalg.norm(theta)))
+    assert best - 1e-12 <= loss <= best + 1e-3 * max(1.0, eta * float(np.linalg.norm(theta)))
 
 
 @pytest.mark.parametrize("label", [0, 1])
-def test_the_adversarial_expansion_by_autograd(label: int) -> None:
+def test_adversarial_expansion_equals_autograd(label: int) -> None:
     theta, x = torch.tensor([1.5, -0.7], dtype=torch.float64), torch.tensor([[0.4, 0.9]], dtype=torch.float64)
     eta = torch.zeros((), dtype=torch.float64, requires_grad=True)
     loss = softplus((1 - 2 * label) * (x @ theta)[0] + eta * theta.norm())
@@ -199,17 +199,17 @@ def test_the_adversarial_expansion_by_autograd(label: int) -> None:
     assert printed - oracle == pytest.approx(float(0.7**2 / 2 * second))
 
 
-def test_the_worst_points_of_a_network() -> None:
-    """No random point of the ball is worse, scipy finds none either, and a linear module has the closed form."""
+def test_adversarial_loss_of_a_network_equals_scipy() -> None:
+    """Neither random points of the ball nor scipy give a higher loss; a linear module has the closed form."""
     X, y = GaussianPair(3.0, d=3).sample(6, rng=0)
     network, radius = make_network(3, nn.Tanh, bias=True), 0.4
-    found = adversarial_loss(network, X, y, radius)
+    loss = adversarial_loss(network, X, y, radius)
     step = np.random.default_rng(0).normal(size=(500, *X.shape))
     step *= radius / np.linalg.norm(step, axis=-1, keepdims=True)
     f = value(network, (X + step).reshape(-1, 3)).numpy().reshape(500, -1)
-    assert found >= (np.logaddexp(0, f) - y * f).max(0).mean()
+    assert loss >= (np.logaddexp(0, f) - y * f).max(0).mean()
     best = [_worst_by_scipy(network, point, label, radius) for point, label in zip(X, y, strict=True)]
-    assert found == pytest.approx(np.mean(best), rel=1e-3)
+    assert loss == pytest.approx(np.mean(best), rel=1e-3)
     line = nn.Linear(3, 1, bias=False).double()
     theta = line.weight.detach()[0]
     assert adversarial_loss(line, X, y, radius) == pytest.approx(adversarial_loss(theta, X, y, radius))
@@ -221,12 +221,12 @@ def _worst_by_scipy(network: nn.Module, x: np.ndarray, label: int, radius: float
         f = float(value(network, (x + step)[None])[0])
         return float(label * f - np.logaddexp(0, f))
 
-    inside = {"type": "ineq", "fun": lambda step: radius**2 - step @ step}
+    constraint = {"type": "ineq", "fun": lambda step: radius**2 - step @ step}
     starts = radius * 0.5 * np.vstack([np.eye(3), -np.eye(3)])
-    return max(-minimize(negative, start, method="SLSQP", constraints=[inside]).fun for start in starts)
+    return max(-minimize(negative, start, method="SLSQP", constraints=[constraint]).fun for start in starts)
 
 
-def test_a_network_of_two_scores_is_their_difference() -> None:
+def test_network_of_two_scores_equals_their_difference() -> None:
     X, y = GaussianPair(3.0).sample(5, rng=0)
     network = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 2)).double()
 
@@ -243,13 +243,13 @@ def test_a_network_of_two_scores_is_their_difference() -> None:
 
 
 @pytest.mark.parametrize("model", [object(), lambda x: x.numpy(), lambda x: 1.0], ids=["object", "array", "number"])
-def test_what_is_no_model(model: Any) -> None:
+def test_invalid_model_is_refused(model: Any) -> None:
     with pytest.raises(TypeError, match="theta"):
         mixup_loss(model, [[1.0]], [1])
 
 
 @pytest.mark.parametrize("size", [1.0, 36.0, 40.0, 300.0])
-def test_confident_models_are_treated_alike_in_both_classes(size: float) -> None:
+def test_confident_models_are_symmetric_in_both_classes(size: float) -> None:
     """Swapping labels and signs changes nothing: 1 - sigmoid(f) is not lost in rounding."""
     for radius in (0.0, 0.1):
         zero, one = (adversarial_loss([size], [[x]], [y], radius, taylor=True) for x, y in ((-1.0, 0), (1.0, 1)))
@@ -260,7 +260,7 @@ def test_confident_models_are_treated_alike_in_both_classes(size: float) -> None
 
 
 @pytest.mark.parametrize("theta", [1.0, 100.0, 1e4, 1e6])
-def test_steep_models_against_a_closed_form(theta: float) -> None:
+def test_steep_models_equal_an_integral(theta: float) -> None:
     """Two points: the mixed loss is E[softplus(f)] - E[label f], an integral of softplus in f by dilogarithms."""
     a, b = -1.0, 0.37
     lam = np.linspace(0, 1, 2_000_001)
@@ -271,15 +271,15 @@ def test_steep_models_against_a_closed_form(theta: float) -> None:
     assert mixup_loss([theta], [[a], [b]], [0, 1]) == pytest.approx((2 * pair + alone) / 4, rel=1e-7)
 
 
-def test_one_point_and_one_row_of_weights() -> None:
-    alone = standard_loss([[1.0, 2.0]], [[0.5, -1.0]], [1])
-    assert alone == standard_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(np.log1p(np.exp(1.5)))
-    assert mixup_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(alone)
-    assert genlabel_loss([1.0, 2.0], [[0.5, -1.0]], [1], sigma_1=3.0) == pytest.approx(alone)
+def test_losses_of_one_point() -> None:
+    expected = standard_loss([[1.0, 2.0]], [[0.5, -1.0]], [1])
+    assert expected == standard_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(np.log1p(np.exp(1.5)))
+    assert mixup_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(expected)
+    assert genlabel_loss([1.0, 2.0], [[0.5, -1.0]], [1], sigma_1=3.0) == pytest.approx(expected)
 
 
-def test_a_vector_and_a_function_of_many_features_agree() -> None:
-    """theta never forms the mixed points; a function does, some pairs at a time."""
+def test_vector_and_function_agree() -> None:
+    """A vector never forms the mixed points; a function does, in chunks of pairs."""
     X, y = GaussianPair(3.0, d=40).sample(8, rng=0)
     theta = torch.linspace(-1, 1, 40, dtype=torch.float64)
     assert mixup_loss(theta, X, y) == pytest.approx(mixup_loss(lambda x: x @ theta, X, y), rel=1e-12)
@@ -287,7 +287,7 @@ def test_a_vector_and_a_function_of_many_features_agree() -> None:
     assert gen == pytest.approx(genlabel_loss(lambda x: x @ theta, X, y, sigma_1=3.0), rel=1e-12)
 
 
-def test_a_large_sample_is_worked_through_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunked_losses_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = GaussianPair(3.0).sample(5, rng=0)
     whole = [mixup_loss([1.0, 2.0], X, y), genlabel_loss([1.0, 2.0], X, y, sigma_1=3.0)]
     monkeypatch.setattr("genlabel_paper.theory.losses.CHUNK_ELEMENTS", 40_000)
@@ -295,31 +295,31 @@ def test_a_large_sample_is_worked_through_in_parts(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "keyword"),
     [
         (lambda: mixup_loss([1.0], [[1.0], [2.0]], [1, -1]), "labels"),
-        (lambda: mixup_loss([1.0], [[1.0]], [1, 0]), r"X has shape \(1, 1\) and y has shape \(2,\)"),
-        (lambda: mixup_loss([1.0], [[np.nan]], [1]), "X contains NaN"),
-        (lambda: mixup_loss([1.0, 2.0], [[1.0]], [1]), r"theta has shape \(2,\), but the points have 1 features"),
-        (lambda: mixup_loss(nn.Linear(1, 1), [[1.0]], [1]), r"call module.double\(\) first"),
+        (lambda: mixup_loss([1.0], [[1.0]], [1, 0]), "shape"),
+        (lambda: mixup_loss([1.0], [[np.nan]], [1]), "NaN"),
+        (lambda: mixup_loss([1.0, 2.0], [[1.0]], [1]), "theta"),
+        (lambda: mixup_loss(nn.Linear(1, 1), [[1.0]], [1]), "double"),
         (lambda: mixup_loss(nn.Linear(1, 3).double(), [[1.0]], [1]), "shape"),
-        (lambda: mixup_loss([np.nan], [[1.0]], [1]), "theta contains NaN or infinity"),
+        (lambda: mixup_loss([np.nan], [[1.0]], [1]), "theta"),
         (lambda: mixup_loss(lambda x: x[:, 0] / 0, [[1.0]], [1]), "NaN"),
-        (lambda: mixup_loss(nn.Linear(5, 1).double(), [[1.0]], [1]), r"the model fails at points \(2, 1\) of float64"),
-        (lambda: mixup_loss(nn.Sequential(nn.Linear(1, 1), nn.Dropout()).double(), [[1.0]], [1]), r"call module.eval"),
+        (lambda: mixup_loss(nn.Linear(5, 1).double(), [[1.0]], [1]), "float64"),
+        (lambda: mixup_loss(nn.Sequential(nn.Linear(1, 1), nn.Dropout()).double(), [[1.0]], [1]), "eval"),
         (lambda: mixup_loss([1.0], [["a"]], [1]), "numeric"),
         (lambda: mixup_loss([1.0], [[1.0]], [None]), "labels"),
-        (lambda: adversarial_loss([1.0], [[1.0]], [1], -1.0), r"radius=-1.0 must be a number in \[0, 1e\+100\]"),
-        (lambda: adversarial_loss([1.0], [[1.0]], [1], 0.1, as_printed=True), "as_printed=True is about the expansion"),
+        (lambda: adversarial_loss([1.0], [[1.0]], [1], -1.0), r"radius=-1.0"),
+        (lambda: adversarial_loss([1.0], [[1.0]], [1], 0.1, as_printed=True), "as_printed=True"),
         (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=np.inf), "taylor"),
-        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=1e200), r"sigma_1=1e\+200 .* must be at most 1e\+100"),
-        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1="10"), "sigma_1='10' must be a finite number above 0"),
+        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=1e200), "sigma_1"),
+        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1="10"), "sigma_1='10'"),
         (
             lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=1.0, taylor=True, coefficients="pairs"),
-            "coefficients='pairs' is not known; choose one of 'lemma', 'class', 'pair'",
+            "coefficients='pairs'",
         ),
     ],
 )
-def test_bad_input(call: Callable[[], float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_invalid_input_is_refused(call: Callable[[], float], keyword: str) -> None:
+    with pytest.raises(ValueError, match=keyword):
         call()
