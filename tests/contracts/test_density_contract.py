@@ -216,8 +216,8 @@ def test_normalized_weights_give_the_same_density(density: ClassDensity) -> None
 
 
 @pytest.mark.parametrize("result, error, match", [
-    (None, TypeError, "_fit_class returned None; it needs a method log_prob"),
-    (Laplace(torch.zeros(3), 1.0), ValueError, r"gave log_prob of shape \(90, 3\) for 90 rows; it must be \(90,\)"),
+    (None, TypeError, "log_prob"),
+    (Laplace(torch.zeros(3), 1.0), ValueError, "shape"),
 ])  # fmt: skip
 def test_a_wrong_model_of_a_class_raises(result: object, error: type[Exception], match: str) -> None:
     class Wrong(PerClassDensity):
