@@ -228,10 +228,10 @@ class StackedDensity(ClassDensity):
         self.members_ = self.stack_.members_
         self.weights_, self.temperatures_ = np.array(self.stack_.weights), np.array(self.stack_.temperatures)
         members = zip(self.names_, self.stack_.weights, self.stack_.temperatures, strict=True)
-        chosen = [{"name": name, "weight": weight, "temperature": T} for name, weight, T in members]
+        by_weight = sorted(members, key=lambda member: -member[1])
         self.report_ = {
             "method": self.method,
-            "chosen": sorted(chosen, key=lambda member: -member["weight"]),
+            "chosen": [{"name": name, "weight": weight, "temperature": T} for name, weight, T in by_weight],
             **evaluation.scores,
             "candidates": list(evaluation.reports.values()),
             "folds": len(folds),

@@ -235,8 +235,8 @@ class SegmentFinder(Finder):
         t = np.linspace(0.0, 1.0, INNER_NODES + 2)
         nodes = ends.origin[:, None] + t[1:-1, None] * ends.direction[:, None]
         log_prob = self.density.log_prob(nodes.reshape(m * INNER_NODES, -1))
-        compared = _compare(log_prob, np.repeat(pair, INNER_NODES, 0), np.repeat(log_ratio, INNER_NODES))
-        inner, third = (values.reshape(m, INNER_NODES) for values in compared)
+        difference, is_third = _compare(log_prob, np.repeat(pair, INNER_NODES, 0), np.repeat(log_ratio, INNER_NODES))
+        inner, third = difference.reshape(m, INNER_NODES), is_third.reshape(m, INNER_NODES)
         values = np.column_stack([ends.at_low, inner, ends.at_high])
         changes = values[:, :-1] * values[:, 1:] <= 0.0
         rows, first = np.arange(m), changes.argmax(1)  # the first interval with a change of sign, if there is one
