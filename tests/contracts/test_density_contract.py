@@ -218,7 +218,7 @@ def test_normalized_weights_give_the_same_density(density: ClassDensity) -> None
 
 @pytest.mark.parametrize("result, error, match", [
     (None, TypeError, "log_prob"),
-    (Laplace(torch.zeros(3), 1.0), ValueError, r"\(90, 3\)"),
+    (Laplace(torch.zeros(3), 1.0), ValueError, "shape"),
 ])  # fmt: skip
 def test_a_bad_class_model_raises(result: object, error: type[Exception], match: str) -> None:
     class Wrong(PerClassDensity):

@@ -542,7 +542,7 @@ def test_chunk_sizes_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -
 
 def test_many_features_exclude_slow_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.densities.candidates.MAX_MIXTURE_FEATURES", 2)
-    with pytest.warns(DensityWarning, match="tied"):
+    with pytest.warns(DensityWarning, match="tied mixtures"):
         assert len(StackedDensity(cv=2).fit(*data(15)).report_["candidates"]) == 44
     monkeypatch.undo()
     monkeypatch.setattr("genlabel.densities.candidates.MAX_FEATURES", 2)
@@ -595,7 +595,7 @@ def test_large_tables_are_searched_on_subsamples(monkeypatch: pytest.MonkeyPatch
 def test_members_are_fitted_to_a_subsample_of_very_large_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(19, n=200)
     monkeypatch.setattr("genlabel.densities.stacked.MAX_FIT_ROWS", 150)
-    with pytest.warns(DensityWarning, match="150"):
+    with pytest.warns(DensityWarning, match="fitted to 150"):
         model = StackedDensity(FEW[:3], cv=3).fit(X, y)
     assert model.report_["fitted_rows"] == 150
     rows = np.sort(stratified_order(y)[:150])

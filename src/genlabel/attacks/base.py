@@ -22,9 +22,9 @@ NORMS = ("linf", "l2")
 class Attack(ABC):
     """Base class of attacks: a search, within a ball around each point, for a point that the model misclassifies.
 
-    A model that gives NaN at a point misclassifies it. A point that is misclassified already stays so: the attack moves
-    it only where that is more harmful.
-    NOTE[PAPER]: a bare step of FGSM can also correct a point, which a plain count takes for robust; here it does not.
+    A model that gives NaN at a point misclassifies it. A point that is misclassified without the attack stays so: the
+    attack moves it only to where the model is more wrong.
+    NOTE[PAPER]: a plain step of FGSM can also correct a point, which a plain count takes for robust; here it does not.
 
     An attack is a dataclass that defines `run`; :func:`genlabel.testing.check_attack` checks it.
 
@@ -85,13 +85,13 @@ class Attack(ABC):
         x = model.read_points(X)
         sizes = [len(bound) for bound in self.bounds or () if isinstance(bound, tuple)]
         if any(size != x.shape[-1] for size in sizes):
-            raise ValueError(f"bounds are for {sizes[0]} features, but X has {x.shape[-1]}; give numbers or (d,) each")
+            raise ValueError(f"bounds are for {sizes[0]} features, but X has {x.shape[-1]}; pass numbers or (d,) each")
         if not bool((self.clip(x) == x).all()):
             raise ValueError(f"X has values outside bounds={self.bounds}; widen them, or clip X first")
         with torch.no_grad():
             index = as_numpy(y)
             if index.shape not in (x.shape[-2:-1], x.shape[:-1]):
-                raise ValueError(f"y has shape {index.shape}, but X has shape {tuple(x.shape)}; give one class a point")
+                raise ValueError(f"y has shape {index.shape}, but X has shape {tuple(x.shape)}; pass one class a point")
             num_classes = model.log_proba(x[..., :1, :]).shape[-1]
             checked = check_class_indices(index.ravel(), index.size, num_classes).reshape(index.shape)
             true = torch.from_numpy(checked).to(x.device).expand(x.shape[:-1])
@@ -100,7 +100,7 @@ class Attack(ABC):
             rounding = 8 * torch.finfo(x.dtype).eps * (self.eps + x.abs().amax(-1))
             within = row_norm(points - x, self.norm) <= self.eps + rounding * x.shape[-1] ** 0.5
             if points.shape != x.shape or not bool(within.all()) or not bool((self.clip(points) == points).all()):
-                raise RuntimeError(f"{self!r} returned points outside its ball or bounds; a `run` must `project` them")
+                raise RuntimeError(f"{self!r} returned points outside its ball or bounds; `run` must `project` them")
             return model.from_points(best.update(points).points, X)
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Attack(ABC):
 
     @final
     def project(self, points: Tensor, x: Tensor) -> Tensor:
-        """Return the nearest points in the ball around x, then in the bounds; since x is in both, so is the result."""
+        """Return the nearest points in the ball around x, then in the bounds; the result is in both, because x is."""
         step = points - x
         if self.norm == "linf":
             step = step.clamp(-self.eps, self.eps)
@@ -137,17 +137,18 @@ class BestAdversarial:
     def update(self, points: Tensor) -> BestAdversarial:
         """Keep those of `points` that are more harmful."""
         misclassified, loss = self._harm(points)
-        more = (misclassified & ~self.misclassified) | ((misclassified == self.misclassified) & (loss > self.loss))
-        self.points = torch.where(more[..., None], points, self.points)
-        self.misclassified, self.loss = misclassified | self.misclassified, torch.where(more, loss, self.loss)
+        worse = (misclassified & ~self.misclassified) | ((misclassified == self.misclassified) & (loss > self.loss))
+        self.points = torch.where(worse[..., None], points, self.points)
+        self.misclassified = misclassified | self.misclassified
+        self.loss = torch.where(worse, loss, self.loss)
         return self
 
     def _harm(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Return whether points are misclassified, and log (1 - p_y) - log p_y, which grows with the cross-entropy."""
-        logs = self.model.log_proba(points)
+        """Return the mask of misclassified points, and log (1 - p_y) - log p_y, which grows with the cross-entropy."""
+        log_proba = self.model.log_proba(points)
         true = self.y[..., None]
-        others = logs.scatter(-1, true, -torch.inf).logsumexp(-1)
-        return predict(logs) != self.y, (others - logs.gather(-1, true)[..., 0]).nan_to_num(0.0)
+        others = log_proba.scatter(-1, true, -torch.inf).logsumexp(-1)
+        return predict(log_proba) != self.y, (others - log_proba.gather(-1, true)[..., 0]).nan_to_num(0.0)
 
 
 def row_norm(steps: Tensor, norm: str) -> Tensor:
@@ -165,7 +166,7 @@ def steepest_direction(gradient: Tensor, norm: str) -> Tensor:
 
 
 def check_class_indices(y: Values, m: int, num_classes: int) -> NDArray[np.int64]:
-    """Return class indices (m,), or raise."""
+    """Return `y` as class indices (m,) below `num_classes`, or raise."""
     index = as_numpy(y)
     if index.shape != (m,):
         raise ValueError(f"y has shape {index.shape}; expected ({m},), one class a row of X")

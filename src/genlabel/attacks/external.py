@@ -23,8 +23,8 @@ from genlabel.attacks.base import Attack, row_norm
 from genlabel.attacks.models import PIXEL_BOUNDS, AttackedModel, AttackedNetwork, predict
 from genlabel.registry import ATTACKS
 
-WALK = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
-"""Initial steps of the walk, which adapt. The defaults of foolbox are for images, which have far more features."""
+WALK_STEPS = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
+"""Initial step sizes of the walk, which adapt. Those of foolbox are for images, which have far more features."""
 
 
 @ATTACKS.register("boundary")
@@ -33,9 +33,9 @@ WALK = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
 class Boundary(Attack):
     """Decision-based attack of Brendel et al. (arXiv Section 6), by `foolbox`; in L2.
 
-    Each point starts at the nearest misclassified one among the given points and random ones, moves straight to the
-    boundary, and walks along it towards the point. The result counts within the radius only; a point without a start
-    stays as it is. foolbox takes values in [0, 1]: the range of the points, enlarged by the radius, or the bounds, are
+    The walk to a point starts at the nearest misclassified one among the given points and random ones, moves straight
+    to the boundary, and follows it towards the point. The result counts within the radius only; a point without a start
+    stays as it is. foolbox takes values in [0, 1]: the bounds, or the range of the points enlarged by the radius, are
     mapped there, all features by the same factor so that distances keep their ratios.
 
     Needs `pip install 'genlabel[robustness]'`.
@@ -67,7 +67,7 @@ class Boundary(Attack):
         check_count("draws", self.draws, low=0)
 
     def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
-        """Walk with the points that are correct and have a start; return those that end in the ball."""
+        """Walk to the points that are correct and have a start; return the ends that are in the ball."""
         foolbox = import_attack_package("foolbox")
         flat = x.flatten(0, -2)
         low, high = flat.amin(0) - self.eps, flat.amax(0) + self.eps
@@ -82,44 +82,46 @@ class Boundary(Attack):
             return self.clip(low + side * u)
 
         random = decode(torch.from_numpy(rng.random((self.draws, x.shape[-1]))).to(x))  # the same for every model
-        starts, walks = _nearest_starts(model, x, y, random.expand(*x.shape[:-2], *random.shape))
-        inside = x
+        starts, mask = _nearest_starts(model, x, y, random.expand(*x.shape[:-2], *random.shape))
+        correct = x
         for _ in range(20):  # bisections between a start and the point
-            middle = (inside + starts) / 2
+            middle = (correct + starts) / 2
             missed = model.misclassifies(middle, y)[..., None]
-            inside, starts = torch.where(missed, inside, middle), torch.where(missed, middle, starts)
+            correct, starts = torch.where(missed, correct, middle), torch.where(missed, middle, starts)
         starts = encode(starts)
-        walks = walks & model.misclassifies(decode(starts), y)
-        if not bool(walks.any()):
+        mask = mask & model.misclassifies(decode(starts), y)
+        if not bool(mask.any()):
             return x
 
-        def scores(u: Tensor) -> Tensor:  # of the points that walk; foolbox takes the largest score of a row
+        def scores(u: Tensor) -> Tensor:
+            """Return the prediction at the masked points as one-hot scores, of which foolbox takes the largest."""
             points = x.clone()
-            points[walks] = decode(u)
-            logs = model.log_proba(points)[walks]
-            return one_hot(predict(logs), logs.shape[-1] + 1, logs.dtype)  # the last column where there is no class
+            points[mask] = decode(u)
+            log_proba = model.log_proba(points)[mask]
+            # One more column, the last, for NO_CLASS, which is -1.
+            return one_hot(predict(log_proba), log_proba.shape[-1] + 1, log_proba.dtype)
 
         network = foolbox.PyTorchModel(_FunctionModule(scores).eval(), bounds=(0, 1), device=x.device)
-        walk = foolbox.attacks.BoundaryAttack(steps=self.steps, **WALK)
+        walk = foolbox.attacks.BoundaryAttack(steps=self.steps, **WALK_STEPS)
         with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
             torch.manual_seed(int(rng.integers(2**31)))
-            ends = walk.run(network, encode(x[walks]), y[walks], starting_points=starts[walks])
+            ends = walk.run(network, encode(x[mask]), y[mask], starting_points=starts[mask])
         points = x.clone()
-        points[walks] = self.clip(decode(ends))
+        points[mask] = self.clip(decode(ends))
         within = row_norm(points - x, "l2") <= self.eps
         return torch.where(within[..., None], points, x)
 
 
 def _nearest_starts(model: AttackedModel, x: Tensor, y: Tensor, random: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the nearest given or random point of another class, and whether a point is correct and has one."""
-    known = torch.cat([x, random], -2)
-    predicted = predict(model.log_proba(known))
+    """Return the nearest given or random point of another class, and the mask of correct points that have one."""
+    candidates = torch.cat([x, random], -2)
+    predicted = predict(model.log_proba(candidates))
     starts, distances = [], []
     for block in chunks(x.shape[-2], 256):
-        distance = torch.cdist(x[..., block, :], known)
+        distance = torch.cdist(x[..., block, :], candidates)
         distance = distance.masked_fill(predicted[..., None, :] == y[..., block, None], torch.inf)
         nearest, index = distance.min(-1)
-        starts.append(torch.take_along_dim(known, index[..., None], -2))
+        starts.append(torch.take_along_dim(candidates, index[..., None], -2))
         distances.append(nearest)
     correct = predicted[..., : x.shape[-2]] == y
     return torch.cat(starts, -2), correct & torch.cat(distances, -1).isfinite()
@@ -167,10 +169,10 @@ class AutoAttack(Attack):
             raise ValueError(f"bounds={self.bounds} must be None or (0, 1); AutoAttack moves pixels in [0, 1]")
 
     def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
-        """Attack the images that are correct."""
+        """Attack the images that the model classifies correctly."""
         import_attack_package("pyautoattack")
         if not isinstance(model, AttackedNetwork) or model.image_shape is None:
-            raise ValueError("AutoAttack attacks images: give a network that takes them, or use PGD on a table")
+            raise ValueError("AutoAttack attacks images only; pass a network that takes images, or use PGD on a table")
         k = model.scores(x[..., :1, :]).shape[-1]
         if k < 4:  # the targeted DLR loss divides by a difference of the four largest scores
             raise ValueError(f"the network has {k} classes, but AutoAttack needs at least 4; use PGD")
@@ -198,7 +200,7 @@ class AutoAttack(Attack):
 
 
 class _FunctionModule(nn.Module):
-    """A function as a module, which both packages ask for."""
+    """Module of a function, because both packages take modules only."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -207,12 +209,14 @@ class _FunctionModule(nn.Module):
 
 @contextmanager
 def _isolated(module: nn.Module) -> Iterator[None]:
-    """Give the package's log as warnings, and restore gradients, random streams and the trace function."""
-    learned, tracer = [weight for weight in module.parameters() if weight.requires_grad], sys.gettrace()
+    """Turn the package's log into warnings, and restore gradients, random streams and the trace function."""
+    learned = [weight for weight in module.parameters() if weight.requires_grad]
+    trace_function = sys.gettrace()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    logger, handler = logging.getLogger("auto-attack"), BufferingHandler(sys.maxsize)
+    logger = logging.getLogger("auto-attack")
+    propagate, logger.propagate = logger.propagate, False
+    handler = BufferingHandler(sys.maxsize)
     handler.setLevel(logging.WARNING)
-    before, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
     try:
         for weight in learned:
@@ -221,11 +225,11 @@ def _isolated(module: nn.Module) -> Iterator[None]:
             yield
     finally:
         logger.removeHandler(handler)
-        logger.propagate = before
-        sys.settrace(tracer)
+        logger.propagate = propagate
+        sys.settrace(trace_function)
         for weight in learned:
             weight.requires_grad_(True)
-    first_of_kind: dict[str, str] = {}  # kinds differ by more than numbers
+    first_of_kind: dict[str, str] = {}  # messages that differ by numbers only are of one kind
     for record in handler.buffer:
         message = re.sub(r" See \S+ for details\.", "", record.getMessage())
         first_of_kind.setdefault(re.sub(r"[\d.]+", "", message), message)
@@ -234,7 +238,7 @@ def _isolated(module: nn.Module) -> Iterator[None]:
 
 
 def import_attack_package(name: str) -> Any:
-    """Return a package, which is imported when it is first needed; raise with a hint where it is missing."""
+    """Import a package when it is first needed, and return it; raise with a hint if it is missing."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # foolbox warns of its own dependencies

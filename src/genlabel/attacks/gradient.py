@@ -100,8 +100,9 @@ class PGD(Attack):
 
     def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Climb from each start, away from the true class or towards each other one."""
-        best, size, (m, d) = BestAdversarial(model, x, y), self.step_size, x.shape[-2:]
-        size = 2.5 * self.eps / self.steps if size is None else size
+        best = BestAdversarial(model, x, y)
+        m, d = x.shape[-2:]
+        size = 2.5 * self.eps / self.steps if self.step_size is None else self.step_size
         for other in other_classes(model, x, y):
             best.update(single_step(self, model, x, y, other))
         for _ in range(self.restarts):
@@ -113,24 +114,24 @@ class PGD(Attack):
                     unit = steepest_direction(torch.from_numpy(rng.normal(size=(m, d))), "l2")
                     noise = (self.eps * unit * torch.from_numpy(rng.random((m, 1)) ** (1 / d))).to(x)
                 start = self.project(x + noise, x)
-            for goal in other_classes(model, x, y) if self.targeted else [None]:
+            for target in other_classes(model, x, y) if self.targeted else [None]:
                 points = start
                 for _ in range(self.steps):
                     if bool(best.misclassified.all()):
                         break
-                    gradient = model.log_odds_gradient(points, y, goal)
+                    gradient = model.log_odds_gradient(points, y, target)
                     points = self.project(points + size * steepest_direction(gradient, self.norm), x)
                     best.update(points)
         return best.points
 
 
 def single_step(attack: Attack, model: AttackedModel, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
-    """Return x plus one step of the whole radius along the gradient of the log-odds."""
+    """Return x plus one step of the whole radius along the gradient of `AttackedModel.log_odds_gradient`."""
     gradient = model.log_odds_gradient(x, y, other)
     return attack.project(x + attack.eps * steepest_direction(gradient, attack.norm), x)
 
 
 def other_classes(model: AttackedModel, x: Tensor, y: Tensor) -> Iterator[Tensor]:
-    """Return all other classes of each point, like y: the next one, the one after it, and so on."""
+    """Yield k - 1 tensors of the shape of y that run through the other classes of each point."""
     k = model.log_proba(x[..., :1, :]).shape[-1]
-    return ((y + ahead) % k for ahead in range(1, k))
+    return ((y + offset) % k for offset in range(1, k))

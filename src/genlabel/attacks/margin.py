@@ -21,23 +21,23 @@ from genlabel.attacks.models import MIN_LOG_PROBA, NO_CLASS, AttackedModel, Atta
 from genlabel.training.networks import MLP
 
 RANDOM_POINTS = 500
-"""Random points in the range of the given ones, and as many at all distances, to which a path may lead."""
+"""Random points in the range of the given ones, and as many around single ones, to which a path may lead."""
 DISTANCE_EXPONENTS = (-2.0, 2.0)
-"""Powers of ten of the shortest and the longest of these distances, in units of the range of a feature."""
+"""Smallest and largest power of ten of the distances of points around single ones, in ranges of a feature."""
 PROJECTIONS, OVERSHOOT, MAX_REACH = 10, 1.02, 1e6
-"""Projections on the boundary to each class: their number, their overshoot, and their limit, in distances of points."""
+"""Projections on the boundary to each class: number, overshoot, and largest length in distances of points."""
 PATHS = 3
 """Shortest paths of each point that are refined."""
 TILTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
-"""Weights of the boundary's normal in a new direction; 1 is the normal itself."""
+"""Weights of the boundary's normal in a new direction of a path; 1 is the normal itself."""
 NOISE_SCALES = (10.0, 1.0, 0.3, 0.1, 0.03, 0.01)
-"""Scales of the noise in a new direction; 10 is nearly any direction."""
+"""Scales of the noise in a new direction of a path; at 10 the direction is almost random."""
 PROBES = 30
-"""Points around an end whose classes estimate a gradient where the model has none."""
+"""Points around an end whose predictions estimate a gradient where the model has none."""
 COARSE_TOLERANCE, MAX_BISECTIONS = 0.005, 60
-"""Tolerance of the bisections before the last one, and the steps of a bisection at most."""
+"""Tolerance of the bisections before the last one, and the largest number of steps of a bisection."""
 MAX_SEARCH_VALUES = 1 << 22
-"""Values in the points that one step of the search asks the model for."""
+"""Largest number of values in the points of one query of the model."""
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -48,7 +48,7 @@ class Margins:
     """Result of :func:`margins` for m points; prints as a table."""
 
     distances: Floats
-    """Distance to a misclassified point, (m,): 0 if the point itself is one, infinity if none is found."""
+    """Distance to a misclassified point, (m,): 0 if the point itself is misclassified, infinity if none is found."""
     witnesses: Floats
     """Misclassified points at these distances, (m, d); NaN where none is found."""
     correct: Mask
@@ -56,7 +56,8 @@ class Margins:
     labels: NDArray[Any]
     """True labels as they were given, (m,)."""
     exact: bool
-    """True if the distances are exact, with witnesses just beyond; otherwise they are the witnesses', upper bounds."""
+    """True if the distances are exact and the witnesses lie just beyond; False if they are upper bounds, those of the
+    witnesses."""
 
     @property
     def smallest(self) -> float:
@@ -93,10 +94,10 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
     """Return the signed L2 margin of each point under the scores `X @ W.T + b`, exactly.
 
     It is the smallest ((w_y - w_c) x + b_y - b_c) / |w_y - w_c| over the classes c other than y (arXiv Example 3,
-    proof, for two classes and no bias). Above 0 it is the distance to the decision boundary. Below 0 the point is
-    misclassified, and with two classes it is minus that distance; with more, minus the distance to the farthest
-    half-space in which y beats one of them. A class with the weights of y beats it by its bias, everywhere or nowhere:
-    its margin is infinite, and 0 at a tie.
+    proof, for two classes and no bias). A margin above 0 is the distance to the decision boundary. A margin below 0
+    belongs to a misclassified point. With two classes it is minus the distance to the boundary; with more, minus the
+    distance to the farthest of the half-spaces in which y beats one other class. A class c with the weights of y
+    differs from it by the bias only: the margin to c is plus or minus infinity, or 0 for equal biases.
 
     Parameters
     ----------
@@ -116,8 +117,8 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
     weight, points = (np.asarray(as_numpy(values), dtype=np.float64) for values in (W, X))
     if weight.ndim != 2 or len(weight) < 2 or points.ndim != 2 or weight.shape[1] != points.shape[1]:
         raise ValueError(
-            f"W has shape {weight.shape} and X {points.shape}; give (k, d) and (m, d); the one row w of a "
-            "binary scikit-learn model is np.vstack([0 * w, w])"
+            f"W has shape {weight.shape}, X {points.shape}; pass W (k, d) and X (m, d); the one row w of a binary "
+            "scikit-learn model is np.vstack([0 * w, w])"
         )
     bias = np.zeros(len(weight)) if b is None else np.asarray(as_numpy(b), dtype=np.float64)
     if bias.shape != weight.shape[:1]:
@@ -172,7 +173,7 @@ def margins(
     steps : int
         Number of turns of each path.
     tolerance : float
-        Tolerance of the bisection, as a share of the distance.
+        Tolerance of the bisection, as a fraction of the distance.
     seed : int or Generator
 
     Examples
@@ -194,10 +195,10 @@ def margins(
     attacked: Any = AttackedNetwork(model) if isinstance(model, nn.Module) else model
     if isinstance(attacked, AttackedModel):
         if attacked.batch_shape:
-            raise ValueError(f"model is {attacked.batch_shape[0]} models; give one of them, as an AttackedNetwork")
+            raise ValueError(f"model is {attacked.batch_shape[0]} models; pass one of them as an AttackedNetwork")
         points = np.asarray(as_numpy(X), dtype=np.float64)
         if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
-            raise ValueError(f"X has shape {points.shape}; margins need points (m, d), at least one, all finite")
+            raise ValueError(f"X has shape {points.shape}; margins need finite points (m, d), at least one")
         index = check_class_indices(y, len(points), attacked.log_proba(as_tensor(points[:1])).shape[-1])
     else:
         attacked, points, index = wrap_classifier(model, X, y, space)
@@ -216,28 +217,30 @@ def _class_margins(W: Floats, b: Floats, X: Floats, y: Classes) -> Floats:
     margins = np.full((len(X), len(W)), np.inf)
     for c in range(len(W)):
         normal = W[y] - W[c]
-        gap, norm = (normal * X).sum(1) + b[y] - b[c], np.linalg.norm(normal, axis=1)
-        by_bias = np.where(gap == 0, 0.0, np.copysign(np.inf, gap))
-        margins[:, c] = np.where(y == c, np.inf, np.divide(gap, norm, out=by_bias, where=norm > 0))
+        difference = (normal * X).sum(1) + b[y] - b[c]
+        norm = np.linalg.norm(normal, axis=1)
+        margin = np.where(difference == 0, 0.0, np.copysign(np.inf, difference))  # where the weights are equal
+        margin = np.divide(difference, norm, out=margin, where=norm > 0)
+        margins[:, c] = np.where(y == c, np.inf, margin)
     return margins
 
 
 def _exact_margins(
     W: Floats, b: Floats, model: AttackedModel, points: Floats, y: Classes, correct: Mask, tolerance: float
 ) -> tuple[Floats, Floats] | None:
-    """Return exact distances, and witnesses just beyond; None if the model classifies one of these correctly."""
+    """Return exact distances, and witnesses just beyond; None if the model classifies a witness correctly."""
     margins = _class_margins(W, b, points, y)
     distances = np.where(correct, margins.min(1).clip(min=0.0), 0.0)
     witnesses = np.where(np.isfinite(distances)[:, None], points, np.nan)
     normal = as_numpy(steepest_direction(as_tensor(W[y] - W[margins.argmin(1)]), "l2"))
-    rounding = np.linalg.norm(points, axis=1)
-    todo = correct & np.isfinite(distances)
-    for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-4):
-        if todo.any():
-            step = (1 + tolerance) * distances + share * rounding
-            witnesses[todo] = (points - step[:, None] * normal)[todo]
-            todo[todo] = model.is_correct(as_tensor(witnesses[todo]), y[todo])
-    return None if todo.any() else (distances, witnesses)
+    size = np.linalg.norm(points, axis=1)
+    unresolved = correct & np.isfinite(distances)
+    for rounding in (0.0, 1e-12, 1e-9, 1e-6, 1e-4):  # ever further beyond the boundary, until the class changes
+        if unresolved.any():
+            step = (1 + tolerance) * distances + rounding * size
+            witnesses[unresolved] = (points - step[:, None] * normal)[unresolved]
+            unresolved[unresolved] = model.is_correct(as_tensor(witnesses[unresolved]), y[unresolved])
+    return None if unresolved.any() else (distances, witnesses)
 
 
 def _linear_form(
@@ -248,25 +251,27 @@ def _linear_form(
         network = getattr(model, "network_", attacked.module)
         if not (isinstance(network, nn.Linear) or (isinstance(network, MLP) and network.depth == 0)):
             return None
-        module = AttackedNetwork(deepcopy(attacked.module).double())
+        exact = AttackedNetwork(deepcopy(attacked.module).double())
         zero = torch.zeros(1, points.shape[1], dtype=torch.float64)
-        bias = module.scores(zero)[0]
-        with torch.enable_grad():
+        bias = exact.scores(zero)[0]
+        with torch.enable_grad():  # the gradient of score c at row c is the row c of the weights
             zeros = zero.repeat(len(bias), 1).requires_grad_()
-            (weight,) = torch.autograd.grad(module.scores(zeros).diagonal().sum(), zeros)
+            (weight,) = torch.autograd.grad(exact.scores(zeros).diagonal().sum(), zeros)
         return as_numpy(weight), as_numpy(bias)
     if space != "input" or not hasattr(model, "coef_") or not hasattr(model, "decision_function"):
         return None
-    # A classifier of scikit-learn, if its scores are linear and the largest decides (not in an SVC).
+    # A classifier of scikit-learn, provided that its scores are linear and that it predicts the largest (no SVC does).
     dense = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     W, b = np.atleast_2d(np.asarray(dense, dtype=np.float64)), np.atleast_1d(model.intercept_)
-    given = np.asarray(model.decision_function(X))
-    if given.ndim == 1:  # two classes, of which the first has the score 0
-        W, b, given = np.vstack([0 * W, W]), np.append(0, b), np.stack([0 * given, given], 1)
-    scores = points @ W.T + b
+    scores = np.asarray(model.decision_function(X))
+    if scores.ndim == 1:  # two classes, of which the first has the score 0
+        W, b = np.vstack([0 * W, W]), np.append(0, b)
+        scores = np.stack([0 * scores, scores], 1)
+    linear_scores = points @ W.T + b
+    if scores.shape != linear_scores.shape or not np.allclose(linear_scores, scores):
+        return None
     predicted = as_numpy(predict(attacked.log_proba(as_tensor(points))))
-    same = scores.shape == given.shape and np.allclose(scores, given) and np.array_equal(scores.argmax(1), predicted)
-    return (W, np.broadcast_to(b, len(W))) if same else None
+    return (W, np.broadcast_to(b, len(W))) if np.array_equal(linear_scores.argmax(1), predicted) else None
 
 
 def closest_misclassified(
@@ -278,22 +283,16 @@ def closest_misclassified(
     points x (m, d) are correct, and a path leads from x to its misclassified end (..., m, d); an end at x itself stands
     for no path.
     """
-    everything, able = as_tensor(points), torch.from_numpy(correct)
-    # Random points in three times the range of the given ones, and around single ones, from near to far.
-    low, high, size = everything.amin(0), everything.amax(0), everything.abs().amax(0)
-    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
-    inside = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((RANDOM_POINTS, len(side))) - 0.5)
-    reach = torch.from_numpy(10.0 ** rng.uniform(*DISTANCE_EXPONENTS, (RANDOM_POINTS, 1))) * side
-    center = everything[torch.from_numpy(rng.integers(len(everything), size=RANDOM_POINTS))]
-    around = center + reach * _unit_noise(RANDOM_POINTS, everything[0], rng)
-    known = torch.cat([everything, inside, around])
-    logs = model.log_proba(known)
-    values = len(known) + known.shape[1] * (2 * logs.shape[1] + PATHS * (PROBES + len(TILTS + NOISE_SCALES)))
-    ends, indices = everything.clone(), able.nonzero()[:, 0]
+    X, is_correct = as_tensor(points), torch.from_numpy(correct)
+    destinations = torch.cat([X, *_random_destinations(X, rng)])
+    log_proba = model.log_proba(destinations)
+    n_classes, d = log_proba.shape[1], X.shape[1]
+    values = len(destinations) + d * (2 * n_classes + PATHS * (PROBES + len(TILTS + NOISE_SCALES)))
+    ends, indices = X.clone(), is_correct.nonzero()[:, 0]
     for block in chunks(len(indices), MAX_SEARCH_VALUES // values) if len(indices) else []:
         rows = indices[block]
-        x, true = everything[rows], torch.from_numpy(y)[rows]
-        paths = _first_paths(model, x, true, known, predict(logs))
+        x, true = X[rows], torch.from_numpy(y)[rows]
+        paths = _first_paths(model, x, true, destinations, predict(log_proba))
         for _ in range(steps):
             paths = _bisect(model, x, true, _turn(model, x, true, paths, rng), COARSE_TOLERANCE)
         # The end of the shortest path, a little beyond the boundary: another rounding does not change its class.
@@ -301,20 +300,30 @@ def closest_misclassified(
         beyond = x + (1 + tolerance) * (cut - x)
         paths = torch.where(model.misclassifies(beyond, true)[..., None], beyond, cut)
         ends[rows] = torch.take_along_dim(paths, _path_length(paths, x).argmin(0)[None, :, None], 0)[0]
-    distance = _path_length(ends, everything).masked_fill(~able, 0.0)
+    distance = _path_length(ends, X).masked_fill(~is_correct, 0.0)
     return as_numpy(distance), as_numpy(ends.masked_fill(distance.isinf()[:, None], torch.nan))
 
 
-def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, known: Tensor, predicted: Tensor) -> Tensor:
-    """Return the shortest paths among those to the nearest known points of every other class, and projections."""
-    distance, ends = torch.cdist(x, known), []
+def _random_destinations(X: Tensor, rng: Generator) -> tuple[Tensor, Tensor]:
+    """Draw points in three times the range of X (m, d), and points around rows of X, from near to far."""
+    low, high, size = X.amin(0), X.amax(0), X.abs().amax(0)
+    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
+    in_range = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((RANDOM_POINTS, len(side))) - 0.5)
+    distance = torch.from_numpy(10.0 ** rng.uniform(*DISTANCE_EXPONENTS, (RANDOM_POINTS, 1))) * side
+    center = X[torch.from_numpy(rng.integers(len(X), size=RANDOM_POINTS))]
+    return in_range, center + distance * _unit_noise(RANDOM_POINTS, X[0], rng)
+
+
+def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, destinations: Tensor, predicted: Tensor) -> Tensor:
+    """Return the shortest of the paths to the nearest destination, and to a projection, of every other class."""
+    distance, ends = torch.cdist(x, destinations), []
     reach = MAX_REACH * float(distance.max())
     for c in other_classes(model, x, y):
-        rival = (predicted == c[:, None]) | (predicted == NO_CLASS)
-        nearest, index = distance.masked_fill(~rival, torch.inf).min(-1)
-        ends.append(torch.where(nearest.isfinite()[:, None], known[index], x))
+        is_rival = (predicted == c[:, None]) | (predicted == NO_CLASS)
+        nearest, index = distance.masked_fill(~is_rival, torch.inf).min(-1)
+        ends.append(torch.where(nearest.isfinite()[:, None], destinations[index], x))
         if model.has_gradient:
-            # The nearest misclassified projection on the boundary, each linearized at the one before.
+            # The nearest of several projections that is misclassified; each linearizes the model at the one before.
             point = end = x
             for _ in range(PROJECTIONS):
                 gradient = model.log_odds_gradient(point, y, c)
@@ -331,27 +340,27 @@ def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, known: Tensor, pred
 
 
 def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: Generator) -> Tensor:
-    """Return ends at the same distances, at which the model is more wrong if there are any."""
-    distance, path = row_norm(ends - x, "l2")[..., None], steepest_direction(ends - x, "l2")
+    """Turn each path to the end, at the same distance, at which the model is most wrong of those that are tried."""
+    distance, direction = row_norm(ends - x, "l2")[..., None], steepest_direction(ends - x, "l2")
     if model.has_gradient:
         classes = predict(model.log_proba(ends))
         normal = model.log_odds_gradient(ends, y.expand(ends.shape[:-1]), classes.clamp(min=0))
-        lost = classes == NO_CLASS
-        if bool(lost.any()):
-            normal = torch.where(lost[..., None], _probe(model, ends, distance, y, rng), normal)
+        has_none = classes == NO_CLASS
+        if bool(has_none.any()):
+            normal = torch.where(has_none[..., None], _probe(model, ends, distance, y, rng), normal)
     else:
         normal = _probe(model, ends, distance, y, rng)
     normal = steepest_direction(normal, "l2")
-    turned = [(1 - a) * path + a * normal for a in TILTS]
+    directions = [(1 - tilt) * direction + tilt * normal for tilt in TILTS]
     noises = _unit_noise(len(NOISE_SCALES), ends, rng)
-    turned += [path + scale * noise for scale, noise in zip(NOISE_SCALES, noises, strict=True)]
-    tried = torch.stack([*(x + distance * steepest_direction(turn, "l2") for turn in turned), ends])
-    logs, true = model.log_proba(tried), y.expand(tried.shape[:-1])
-    predicted = predict(logs)
-    # How much more likely another class is, in logarithms; 0 where there is none, minus infinity where it is y.
-    harm = logs.amax(-1) - logs.gather(-1, true[..., None])[..., 0].clamp(min=MIN_LOG_PROBA)
-    harm = harm.masked_fill(predicted == NO_CLASS, 0.0).masked_fill(predicted == true, -torch.inf)
-    return torch.take_along_dim(tried, harm.argmax(0)[None, ..., None], 0)[0]
+    directions += [direction + scale * noise for scale, noise in zip(NOISE_SCALES, noises, strict=True)]
+    candidates = torch.stack([*(x + distance * steepest_direction(each, "l2") for each in directions), ends])
+    log_proba, true = model.log_proba(candidates), y.expand(candidates.shape[:-1])
+    predicted = predict(log_proba)
+    # The log-odds of the predicted class against y; 0 if no class is predicted, minus infinity if y is.
+    log_odds = log_proba.amax(-1) - log_proba.gather(-1, true[..., None])[..., 0].clamp(min=MIN_LOG_PROBA)
+    log_odds = log_odds.masked_fill(predicted == NO_CLASS, 0.0).masked_fill(predicted == true, -torch.inf)
+    return torch.take_along_dim(candidates, log_odds.argmax(0)[None, ..., None], 0)[0]
 
 
 def _probe(model: AttackedModel, ends: Tensor, distance: Tensor, y: Tensor, rng: Generator) -> Tensor:
@@ -367,7 +376,7 @@ def _unit_noise(count: int, ends: Tensor, rng: Generator) -> Tensor:
 
 
 def _bisect(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, tolerance: float) -> Tensor:
-    """Cut each path where a point nearer by `tolerance`, as a share of the rest, is correct."""
+    """Cut each path at a misclassified point; a point that is nearer by the fraction `tolerance` is correct."""
     low, high = torch.zeros_like(ends[..., :1]), torch.ones_like(ends[..., :1])
     for _ in range(MAX_BISECTIONS):
         if bool((high - low <= tolerance * high).all()):

@@ -21,12 +21,12 @@ from genlabel._validation import check_count
 from genlabel.training.fleet import Fleet, relu_scores
 
 MAX_BLOCK_VALUES = 1 << 18
-"""Values of the widest layer, over all models, that are computed at once: a cache holds them."""
+"""Values of the widest layer, over all models, that are computed at once; a cache holds as many."""
 MAX_IMAGE_BLOCK_VALUES = {"cpu": 1 << 22, "cuda": 1 << 26}
 """The same for images: a ResNet-18 takes 64 images of 32 x 32 at once, and 1,024 on a GPU."""
 PIXEL_BOUNDS = (0.0, 1.0)
 MIN_LOG_PROBA = -1e6
-"""Replaces the logarithm of 0 where a finite number is needed."""
+"""Substitute for the logarithm of 0 where a number must be finite."""
 NO_CLASS = -1
 """Prediction for a point where the model gives NaN."""
 DIFFERENCE_STEPS = (1e-2, 1e-1)
@@ -49,7 +49,7 @@ class AttackedModel(ABC):
 
     @final
     def read_points(self, X: Values) -> Tensor:
-        """Return the points (..., m, d) of the caller's array, with the leading axes of the models, or raise."""
+        """Return the caller's array as points (..., m, d), with the leading axes of the models, or raise."""
         x, models = self.to_points(X), self.batch_shape
         if x.ndim < 2 or 0 in x.shape:
             raise ValueError(f"X has shape {tuple(x.shape)}; an attack needs points (m, d), at least one")
@@ -60,7 +60,7 @@ class AttackedModel(ABC):
         except ValueError:
             lead = ()
         if lead[len(lead) - len(models) :] != models:
-            raise ValueError(f"X has shape {tuple(x.shape)} for {models} models; give (m, d) or {(*models, 'm', 'd')}")
+            raise ValueError(f"X has shape {tuple(x.shape)} for {models} models; pass (m, d) or {(*models, 'm', 'd')}")
         return x.expand(*lead, *x.shape[-2:])
 
     def to_points(self, X: Values) -> Tensor:
@@ -81,12 +81,12 @@ class AttackedModel(ABC):
 
     @final
     def misclassifies(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return whether the prediction differs from y (..., m); NaN always does."""
+        """Return the mask of points whose prediction differs from y (..., m), as that of NaN always does."""
         return predict(self.log_proba(x)) != y
 
     @final
     def is_correct(self, x: Tensor, y: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether points (m, d) are classified as y (m,)."""
+        """Return the mask of points (m, d) that are classified as y (m,)."""
         return as_numpy(~self.misclassifies(x, torch.from_numpy(y).to(x.device)))
 
     @final
@@ -96,13 +96,13 @@ class AttackedModel(ABC):
         The latter is the gradient of the cross-entropy divided by 1 - p_y, which does not vanish by rounding where the
         model is sure.
         """
-        logs = self.log_proba(x)
-        k = logs.shape[-1]
-        true = one_hot(y, k, logs.dtype)
-        if other is None:  # probabilities of the classes, given that it is not the true one
-            others = logs.clamp(min=MIN_LOG_PROBA).masked_fill(true.bool(), -torch.inf).softmax(-1)
+        log_proba = self.log_proba(x)
+        k = log_proba.shape[-1]
+        true = one_hot(y, k, log_proba.dtype)
+        if other is None:  # probabilities of the classes, given that the class is not y
+            others = log_proba.clamp(min=MIN_LOG_PROBA).masked_fill(true.bool(), -torch.inf).softmax(-1)
         else:
-            others = one_hot(other, k, logs.dtype)
+            others = one_hot(other, k, log_proba.dtype)
         return self.vjp(x, others - true).nan_to_num(0.0, 0.0, 0.0)
 
 
@@ -115,7 +115,7 @@ class _DifferentiableModel(AttackedModel, ABC):
 
     @abstractmethod
     def max_block(self) -> int:
-        """Return how many points may be computed at once."""
+        """Return the largest number of points that may be computed at once."""
 
     @final
     def log_proba(self, x: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ class AttackedNetwork(_DifferentiableModel):
         self.image_shape = None if shape is None else (int(shape[0]), int(shape[1]), int(shape[2]))
 
     def max_block(self) -> int:
-        """Estimate it by the longest side of a parameter; for images, by the output of the first convolution."""
+        """Estimate the values per point by the longest side of a parameter; for images, by the first convolution."""
         width = max((side for weight in self.module.parameters() for side in weight.shape), default=1)
         if self.image_shape is None:
             return MAX_BLOCK_VALUES // width
@@ -170,19 +170,19 @@ class AttackedNetwork(_DifferentiableModel):
         """Return images as rows of pixels on the module's device, in float32 or float64; other points as they are."""
         if self.image_shape is None:
             return super().to_points(X)
-        given = X.detach() if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
-        is_image = given.ndim > 3 and given.shape[-3:] == self.image_shape
-        if not is_image and not (given.ndim > 1 and given.shape[-1] == prod(self.image_shape)):
-            raise ValueError(f"X has shape {tuple(given.shape)}; the network takes images {('m', *self.image_shape)}")
-        pixels = given.to(self._pixel_like()) / (255 if given.dtype == torch.uint8 else 1)
+        array = X.detach() if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
+        is_image = array.ndim > 3 and array.shape[-3:] == self.image_shape
+        if not is_image and not (array.ndim > 1 and array.shape[-1] == prod(self.image_shape)):
+            raise ValueError(f"X has shape {tuple(array.shape)}; the network takes images {('m', *self.image_shape)}")
+        pixels = array.to(self._pixel_like()) / (255 if array.dtype == torch.uint8 else 1)
         low, high = PIXEL_BOUNDS
         if pixels.numel() and not bool(((pixels >= low) & (pixels <= high) | ~pixels.isfinite()).all()):
             least, most = pixels.aminmax()
-            raise ValueError(f"X has pixels from {least:g} to {most:g}; give numbers in [0, 1], or uint8 from 0 to 255")
+            raise ValueError(f"X has pixels from {least:g} to {most:g}; pass numbers in [0, 1], or uint8 from 0 to 255")
         return pixels.flatten(-3) if is_image else pixels
 
     def from_points(self, points: Tensor, X: Values) -> Any:
-        """Return points in the shape of `X`, and on its device."""
+        """Return points in the shape and on the device of `X`."""
         result = points.reshape(np.shape(X))
         return like(result.to(X.device) if isinstance(X, Tensor) else result, X)
 
@@ -191,7 +191,7 @@ class AttackedNetwork(_DifferentiableModel):
         flat = x.flatten(0, -2).to(next(self.module.parameters(), x))
         scores: Tensor = self.module(flat if self.image_shape is None else flat.reshape(-1, *self.image_shape))
         if scores.ndim != 2 or scores.shape[1] < 2:
-            raise ValueError(f"the module gave {tuple(scores.shape)}; an attack needs scores (m, k), k at least 2")
+            raise ValueError(f"the module gave scores {tuple(scores.shape)}; an attack needs (m, k), k at least 2")
         return scores.reshape(*x.shape[:-1], -1)
 
     def _pixel_like(self) -> Tensor:
@@ -202,7 +202,7 @@ class AttackedNetwork(_DifferentiableModel):
 
 @final
 class AttackedFleet(_DifferentiableModel):
-    """All C candidates of the task `group` of a fleet at once, in float64: points (C, m, d), its own for each."""
+    """All C candidates of the task `group` of a fleet at once, in float64, each with its own points: (C, m, d)."""
 
     def __init__(self, fleet: Fleet, group: int = 0) -> None:
         self.sizes = fleet.sizes
@@ -210,7 +210,7 @@ class AttackedFleet(_DifferentiableModel):
         self.batch_shape = (self.layers[0].W.shape[1],)
 
     def max_block(self) -> int:
-        """Divide by the width of the widest layer of all candidates."""
+        """Count the values of the widest layer, over all candidates."""
         return MAX_BLOCK_VALUES // (self.batch_shape[0] * max(self.sizes))
 
     def scores(self, x: Tensor) -> Tensor:
@@ -243,24 +243,24 @@ class FunctionModel(AttackedModel):
     def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return central differences, which take 2 d values of the function a point."""
         X = _as_rows(x)
-        share = as_numpy(weight).reshape(len(X), -1).astype(np.float64)
+        class_weight = as_numpy(weight).reshape(len(X), -1).astype(np.float64)
         precision = float(np.finfo(self.function(X[:1]).dtype).eps)
-        gradient, flat = np.zeros_like(X), np.ones(len(X), dtype=bool)
+        gradient, is_flat = np.zeros_like(X), np.ones(len(X), dtype=bool)
         for step in (precision ** (1 / 3), *DIFFERENCE_STEPS):
-            rows = np.flatnonzero(flat)
+            rows = np.flatnonzero(is_flat)
             if not len(rows):
                 break
-            change = np.zeros(len(rows))
+            change = np.zeros(len(rows))  # largest difference of a point, in units of its rounding
             for j, h in enumerate(np.broadcast_to(step * self.scale, X.shape[1:])):
                 up, down = X[rows], X[rows]
                 up[:, j] += h
                 down[:, j] -= h
                 above, below = (np.maximum(self.function(points), MIN_LOG_PROBA) for points in (up, down))
-                difference = ((above - below) * share[rows]).sum(1)
-                noise = 64 * precision * (1.0 + np.where(share[rows] != 0, np.abs(above), 0.0).max(1))
-                change = np.maximum(change, np.abs(difference) / noise)
+                difference = ((above - below) * class_weight[rows]).sum(1)
+                rounding = 64 * precision * (1.0 + np.where(class_weight[rows] != 0, np.abs(above), 0.0).max(1))
+                change = np.maximum(change, np.abs(difference) / rounding)
                 gradient[rows, j] = difference / (up[:, j] - down[:, j])
-            flat[rows] = change <= 1.0  # by no more than rounding
+            is_flat[rows] = change <= 1.0
         return torch.from_numpy(gradient).to(x).reshape(x.shape)
 
 
@@ -283,8 +283,9 @@ class DecisionModel(AttackedModel):
 
     def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
         """Raise: there is no gradient."""
-        raise TypeError("this model gives classes and no probabilities: it has no gradient; use the boundary attack")
+        raise TypeError("the model gives no probabilities, and so no gradient; use the boundary attack")
 
 
 def _as_rows(x: Tensor) -> NDArray[np.float64]:
+    """Return points (..., m, d) of all models as rows of one array."""
     return as_numpy(x).reshape(-1, x.shape[-1]).astype(np.float64)

@@ -58,9 +58,9 @@ def robust_accuracy(
     """Return the accuracy of a fitted classifier on points that an attack may move (arXiv Tables 6, 7, 9 and 12).
 
     The prediction is the class of the largest probability, and a model that gives NaN at a point misclassifies it. The
-    attack uses the true labels, and a point that is misclassified without it stays so. A point that no attack found may
-    still exist: the accuracy is an upper bound. A model whose probabilities are steps, such as a forest, hides its
-    boundary from gradients; add "boundary" there.
+    attack uses the true labels, and a point that is misclassified without it stays so. The accuracy is an upper bound:
+    there may be misclassified points that no attack found. A model whose probabilities are steps, such as a forest,
+    hides its boundary from gradients; add "boundary" for it.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def robust_accuracy(
         Attacks, such as "fgsm", "pgd" and "boundary", the paper's; for images also "autoattack". With several, a point
         is robust if it is correct under all.
     eps : float or None
-        Radius of all attacks; None is each one's own, 0.2 by name. Images have no radius that suits all: give it, in
-        units of a pixel, such as 0.1 for MNIST and 2/255 for CIFAR-10 (arXiv Table 14).
+        Radius of all attacks. None is the own radius of each attack, 0.2 for a name. Images need a radius, in units of
+        a pixel, such as 0.1 for MNIST and 2/255 for CIFAR-10 (arXiv Table 14).
     space : "standardized", "input" or None
         Coordinates in which points move: those that the classifier standardizes itself (units of the standard
         deviations of `X` for one that does not), or those of `X`. None is "standardized", and for a torch network
@@ -100,8 +100,8 @@ def robust_accuracy(
         check_choice("space", space or SPACES[0], SPACES[1:] if is_network else SPACES)
     attacks = _read_attacks(attack, eps, is_network and np.ndim(X) == 4)
     with np.errstate(divide="ignore"), ExitStack() as stack:  # a probability of 0 has a logarithm here
-        # Batches of many sizes are not worth compiling; and with the ten bits of TF32, a point just beyond the boundary
-        # may be back on its side in a batch of another size.
+        # Batches of many sizes are not worth compiling. With the ten bits of TF32, a point just beyond the boundary may
+        # be on the other side of it in a batch of another size.
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         if torch.cuda.is_available():
             stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
@@ -120,7 +120,7 @@ def robust_accuracy(
                 skipped[name] = "it needs gradients, but the model gives no probabilities"
                 continue
             try:
-                robust = correct.copy()  # a misclassified point needs no attack
+                robust = correct.copy()  # misclassified points are not attacked
                 if correct.any():
                     moved = item(attacked, x[torch.from_numpy(correct).to(x.device)], index[correct], seed=rng)
                     robust[correct] = attacked.is_correct(moved, index[correct])
@@ -152,7 +152,7 @@ def _read_attacks(attack: str | Attack | Iterable[str | Attack], eps: float | No
             raise ValueError(f"attack={item!r} is for images (m, c, h, w) and a torch network; use 'pgd' on a table")
         check_choice("attack", item, names, also="an Attack such as PGD(steps=50)")
         if images and (eps is None or eps >= 1.0):
-            raise ValueError(f"eps={eps} must be a part of the range of a pixel, [0, 1], such as 0.1 or 2 / 255")
+            raise ValueError(f"eps={eps} must be a fraction of the range [0, 1] of a pixel, such as 0.1 or 2 / 255")
         result[item] = classes[item](**changes)
     return result
 

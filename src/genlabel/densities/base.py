@@ -1,4 +1,4 @@
-"""Base classes of the class-conditional densities, `fit(X, y)` and `log_prob(X)` in log space only; given densities."""
+"""Base classes of the class-conditional densities, `fit(X, y)` and `log_prob(X)`; densities given instead of fitted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class ClassDensity(BaseEstimator, ABC):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit p_c to the rows of `X` (n, d) with labels `y` (n,); weights (n,) count as repetitions."""
         x = as_tensor(X).detach()
-        points, labels = x.to(self.fit_device or x.device, self.fit_dtype).contiguous(), as_numpy(y)
+        points = x.to(self.fit_device or x.device, self.fit_dtype).contiguous()
+        labels = as_numpy(y)
         if points.ndim != 2 or labels.shape != (len(points),):
             raise ValueError(f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
         if len(points) == 0:
@@ -80,7 +81,8 @@ class ClassDensity(BaseEstimator, ABC):
         if sample_weight is not None:
             weight = check_weights(as_numpy(sample_weight), len(points))
             mask = weight > 0
-            points, labels, weight = points[torch.from_numpy(mask).to(points.device)], labels[mask], weight[mask]
+            points = points[torch.from_numpy(mask).to(points.device)]
+            labels, weight = labels[mask], weight[mask]
         classes, index = read_classes(labels)
         mass = np.bincount(index, weights=weight, minlength=len(classes))
         with restore_on_error(self), deduplicate_warnings():
@@ -103,7 +105,7 @@ class ClassDensity(BaseEstimator, ABC):
         with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
             parts = [self._log_prob(x[rows]) for rows in chunks(len(x), self.chunk_rows)]
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
-        # NaN arises only where the distance of a point overflows: its density is 0.
+        # A log-density is NaN only where the distance of a point overflows; its density is 0 there.
         return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
 
     @final
@@ -117,8 +119,8 @@ class ClassDensity(BaseEstimator, ABC):
             with torch.enable_grad():  # rows are independent: the gradient of a column's sum is that of each row
                 part = x[rows].requires_grad_()
                 columns = self._log_prob(part).unbind(1)
-                slopes = [torch.autograd.grad(c.sum(), part, retain_graph=True)[0] for c in columns]
-            parts.append(torch.stack(slopes, 1))
+                gradients = [torch.autograd.grad(column.sum(), part, retain_graph=True)[0] for column in columns]
+            parts.append(torch.stack(gradients, 1))
         return like(torch.cat(parts), X)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
@@ -164,7 +166,7 @@ class ClassDensity(BaseEstimator, ABC):
 
     @property
     def min_stack_weight(self) -> float:
-        """Weight in a stack below which the density is not worth its cost."""
+        """Smallest weight in a stack that is worth the cost of the density."""
         return MIN_STACK_WEIGHT
 
     @abstractmethod
@@ -229,7 +231,8 @@ class PerClassDensity(ClassDensity):
         self.models_ = [self._fit_class(sample) for sample in class_samples(self.classes_, X, index, weight)]
         for model in self.models_:
             if not callable(getattr(model, "log_prob", None)):
-                raise TypeError(f"{type(self).__name__}._fit_class returned {model!r}; it needs a method log_prob(x)")
+                name = type(self).__name__
+                raise TypeError(f"{name}._fit_class returned {model!r}; return an object with a method log_prob(x)")
 
     @final
     def _log_prob(self, X: Tensor) -> Tensor:
@@ -238,8 +241,8 @@ class PerClassDensity(ClassDensity):
         for column in columns:
             if column.shape != x.shape[:1]:
                 raise ValueError(
-                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(column.shape)} for {len(x)} rows; "
-                    f"it must be ({len(x)},): torch.distributions.Independent sums over the features"
+                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(column.shape)}, expected "
+                    f"({len(x)},), one value a row; torch.distributions.Independent sums over the features"
                 )
         return torch.stack(columns).to(X).T
 
@@ -280,7 +283,7 @@ class SphericalGaussian:
         """Return the log-densities of points (m, d), (m,)."""
         center = torch.tensor(self.mean, dtype=x.dtype, device=x.device)
         if x.shape[-1] != len(center):
-            raise ValueError(f"X has {x.shape[-1]} features, the given means have {len(center)}")
+            raise ValueError(f"X has {x.shape[-1]} features, but the given means have {len(center)}")
         covariance = self.variance * torch.eye(len(center), dtype=x.dtype, device=x.device)
         model: LogDensity = MultivariateNormal(center, covariance)
         return model.log_prob(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,13 +16,13 @@ from genlabel.densities.transformed import PowerTransformedDensity
 from genlabel.registry import DENSITIES
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
-MAX_KERNELS = 1000  # kernels per class: the cost of labels of mixed samples is proportional to it
+MAX_KERNELS = 1000  # kernels per class, to which the cost of labeling a mixed sample is proportional
 COMPONENTS = (3, 6)
 MAX_FOREST_ROWS = 10_000
 MAX_FEATURES, MAX_FEATURES_OF_FEW_ROWS = 300, 100
-"""Features above which no default candidate has a full covariance: with at least, and with fewer rows than features."""
+"""Most features at which a default candidate may have a full covariance; the second holds for n < d."""
 MAX_MIXTURE_FEATURES = 100
-"""Features above which no default candidate is a tied mixture: every EM step inverts its covariances."""
+"""Most features at which a default candidate may be a tied mixture: every EM step inverts its covariances."""
 
 
 def default_candidates() -> dict[str, ClassDensity]:
@@ -43,36 +44,33 @@ def default_candidates() -> dict[str, ClassDensity]:
         for covariance in ("tied", "diagonal")
         for components in COMPONENTS
     }
-    both = {**discriminants, **shrunk, **mixtures}
-    return {
-        **both,
-        **shared,
-        "forest": ForestDensity(max_points=MAX_FOREST_ROWS),
-        **{f"warped {name}": PowerTransformedDensity(density) for name, density in both.items()},
-    }
+    with_and_without_transform = {**discriminants, **shrunk, **mixtures}
+    warped = {f"warped {name}": PowerTransformedDensity(d) for name, d in with_and_without_transform.items()}
+    forest = ForestDensity(max_points=MAX_FOREST_ROWS)
+    return {**with_and_without_transform, **shared, "forest": forest, **warped}
 
 
 def affordable_candidates(candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:
     """Return the candidates that are fast enough for `n` rows of `d` features, with a warning about the others."""
-    excluded = {name: _exclusion(density, n, d) for name, density in candidates.items()}
-    for exclusion in dict.fromkeys(excluded.values()):
+    exclusions = {name: _exclusion(density, n, d) for name, density in candidates.items()}
+    for exclusion in dict.fromkeys(exclusions.values()):
         if exclusion is not None:
             reason, kind = exclusion
-            warn(kind, f"StackedDensity: {reason}; no {kind} among the candidates", DensityWarning)
-    return {name: density for name, density in candidates.items() if excluded[name] is None}
+            warn(kind, f"StackedDensity: X has {reason}; the candidates include no {kind}", DensityWarning)
+    return {name: density for name, density in candidates.items() if exclusions[name] is None}
 
 
 def _exclusion(density: ClassDensity, n: int, d: int) -> tuple[str, str] | None:
-    """Return why a density is too slow, and the name of such densities; None if it is fast enough."""
-    many = d > (MAX_FEATURES if n >= d else MAX_FEATURES_OF_FEW_ROWS)
+    """Return the reason why a density is too slow and the kind of such densities; None if it is fast enough."""
+    is_wide = d > (MAX_FEATURES if n >= d else MAX_FEATURES_OF_FEW_ROWS)
     match density:
         case PowerTransformedDensity(density=inner):
             return _exclusion(inner, n, d)
-        case KernelDensity(covariance="class" | "shrunk") if many:
+        case KernelDensity(covariance="class" | "shrunk") if is_wide:
             return f"{n} rows of {d} features", "kernels of full covariance"
         case DiscriminantDensity(target="sphere", pooling=0 | 1):
             return None
-        case DiscriminantDensity() if many:
+        case DiscriminantDensity() if is_wide:
             return f"{n} rows of {d} features", "discriminants toward a diagonal or of partly pooled covariance"
         case MixtureDensity(covariance="tied") if d > MAX_MIXTURE_FEATURES:
             return f"{d} features, more than {MAX_MIXTURE_FEATURES}", "tied mixtures"
@@ -86,14 +84,17 @@ def named_candidates(candidates: Any) -> dict[str, ClassDensity]:
         return default_candidates()
     if isinstance(candidates, ClassDensity) or not isinstance(candidates, Iterable):
         raise ValueError(f"{candidates!r} is neither a list of densities nor a dict of names to them")
-    named: dict[str, Any] = dict(candidates) if isinstance(candidates, Mapping) else {}
-    if not isinstance(candidates, Mapping):
+    named: dict[str, Any] = {}
+    if isinstance(candidates, Mapping):
+        named.update(candidates)
+    else:  # the name is the repr; equal ones are numbered: "KernelDensity()", "KernelDensity() (2)"
+        counts: Counter[str] = Counter()
         for density in candidates:
             name = " ".join(repr(density).split())
-            same = sum(other == name or other.startswith(f"{name} (") for other in named)
-            named[f"{name} ({same + 1})" if same else name] = density
+            counts[name] += 1
+            named[name if counts[name] == 1 else f"{name} ({counts[name]})"] = density
     if not named:
-        raise ValueError("a list or dict of densities is empty; give at least one density")
+        raise ValueError("the list or dict of densities is empty; give at least one density")
     for name, density in named.items():
         if not isinstance(density, ClassDensity):
             raise TypeError(f"candidate {name!r} is {density!r}; it must be a ClassDensity such as KernelDensity()")
@@ -103,8 +104,8 @@ def named_candidates(candidates: Any) -> dict[str, ClassDensity]:
 def named_densities(density: Any) -> dict[str, ClassDensity]:
     """Return densities by name from a registered name, "auto" (Gaussian and kernel), a density, or a dict of densities.
 
-    NOTE[PAPER]: "gaussian" is shrunk by the rule of Ledoit and Wolf, for small classes; `GaussianDensity()` is that of
-    the paper.
+    NOTE[PAPER]: "gaussian" is shrunk by the rule of Ledoit and Wolf, for small classes; the Gaussian of the paper is
+    `GaussianDensity()`.
 
     >>> named_densities("mixture")
     {'mixture': MixtureDensity()}
@@ -114,7 +115,8 @@ def named_densities(density: Any) -> dict[str, ClassDensity]:
     if isinstance(density, Mapping):
         return named_candidates(density)
     check_choice("density", density, [*DENSITIES.names(), "auto"], also="a ClassDensity such as GaussianDensity()")
-    return {name: DENSITIES.create(name) for name in (("gaussian", "kernel") if density == "auto" else (density,))}
+    names = ["gaussian", "kernel"] if density == "auto" else [density]
+    return {name: DENSITIES.create(name) for name in names}
 
 
 def named_density(density: Any) -> ClassDensity:

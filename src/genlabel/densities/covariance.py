@@ -44,15 +44,16 @@ def ledoit_wolf(X: Tensor, weight: Tensor) -> float:
     """Return the shrinkage intensity min(beta^2, delta^2) / delta^2 toward the scaled identity (Ledoit and Wolf, 2004).
 
     With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i) on centered
-    points. Weights count as repetitions; n is their sum or their effective number, whichever is larger.
+    points. Weights count as repetitions (scikit-learn's `ledoit_wolf` has none); n is their sum or their effective
+    number, whichever is larger.
     """
     mean, covariance = moments(X, weight)
-    norms = ((X - mean) ** 2).sum(1)
+    squared_norms = ((X - mean) ** 2).sum(1)
     total = float((covariance**2).sum())
-    delta = total - float(covariance.trace()) ** 2 / X.shape[1]
+    delta_squared = total - float(covariance.trace()) ** 2 / X.shape[1]
     n = max(float(weight.sum()), effective_size(weight))
-    beta = (float((weight / weight.sum()) @ norms**2) - total) / n
-    return min(max(beta, 0.0), delta) / delta if delta > 0 else 1.0
+    beta_squared = (float((weight / weight.sum()) @ squared_norms**2) - total) / n
+    return min(max(beta_squared, 0.0), delta_squared) / delta_squared if delta_squared > 0 else 1.0
 
 
 def shrink(covariance: Tensor, intensity: float) -> Tensor:
@@ -64,10 +65,10 @@ def shrink(covariance: Tensor, intensity: float) -> Tensor:
 def usable_covariance(
     sample: ClassSample, covariance: Tensor, owner: str, shrinkage: str | float | None = None
 ) -> Tensor:
-    """Return a covariance that can be inverted: shrunk by an intensity or by "ledoit-wolf".
+    """Return the covariance of a class, shrunk by an intensity or by "ledoit-wolf", such that it can be inverted.
 
-    A class of equal points gets the within-class covariance, and without `shrinkage` one of at most d points that of
-    Ledoit and Wolf, with a warning that names the class.
+    A class of equal points gets the within-class covariance. A class of at most d points without `shrinkage` gets that
+    of Ledoit and Wolf. Either comes with a warning that names the class.
     """
     n, d = sample.X.shape
     if not sample.has_spread:
@@ -77,7 +78,8 @@ def usable_covariance(
         if n > d:
             return covariance
         _warn(owner, sample, f"has {n} samples for {d} features", "Ledoit-Wolf shrinkage")
-    return shrink(covariance, shrinkage if isinstance(shrinkage, float) else ledoit_wolf(sample.X, sample.weight))
+    intensity = shrinkage if isinstance(shrinkage, float) else ledoit_wolf(sample.X, sample.weight)
+    return shrink(covariance, intensity)
 
 
 class Whitening(NamedTuple):
@@ -193,15 +195,16 @@ class Gaussians(NamedTuple):
         r, d = mean.shape
         middle = mean.mean(0)
         shift = ((middle - mean)[:, None] @ matrix).view(r * d, 1).to(dtype)
-        stacked, constant = matrix.mT.reshape(r * d, d).to(dtype), (log_det + d * LOG_2_PI)[:, None].to(dtype)
+        stacked = matrix.mT.reshape(r * d, d).to(dtype)
+        constant = (log_det + d * LOG_2_PI)[:, None].to(dtype)
         distance = X.new_empty(r, len(X), dtype=dtype)
         for rows in chunks(len(X), max(1, MAX_CHUNK_VALUES // (r * d))):
-            white = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
-            distance[:, rows] = white.square_().view(r, d, -1).sum(1)
+            whitened = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
+            distance[:, rows] = whitened.square_().view(r, d, -1).sum(1)
         return distance.add_(constant).mul_(-0.5).T
 
     def dense(self) -> Gaussians:
-        """Return the Gaussians; `LowRankGaussians.dense` computes them."""
+        """Return the object itself, whose matrices are full; the counterpart of `LowRankGaussians.dense`."""
         return self
 
 
@@ -239,7 +242,10 @@ class PrincipalAxes(NamedTuple):
 
 
 class LowRankGaussians(NamedTuple):
-    """One normal distribution for each class, of covariance (1 - s) A + delta I, with A given by principal axes."""
+    """One normal distribution for each class, of covariance (1 - s) A + delta I, with A given by principal axes.
+
+    With s = 1 the axes need no vectors, but still have their variances, whose sum is tr(A).
+    """
 
     mean: Tensor  # (k, d)
     axes: Sequence[PrincipalAxes]  # axes of each class, or one for all classes
@@ -249,22 +255,23 @@ class LowRankGaussians(NamedTuple):
     def log_prob(self, X: Tensor) -> Tensor:
         """Return the log-density (m, k) of points (m, d), in float64."""
         x, mean = X.double(), to_device(self.mean, X)
-        axes = [PrincipalAxes(*(to_device(part, X) for part in pair)) for pair in self.axes]
-        squares, projections = squared_distances(x, mean), squared_projections(x, mean, axes)
-        own = axes * len(mean) if len(axes) == 1 else axes
-        parts = zip(own, squares.unbind(1), projections, strict=True)
+        axes = [PrincipalAxes(to_device(vectors, X), to_device(variance, X)) for vectors, variance in self.axes]
+        axes_by_class = axes * len(mean) if len(axes) == 1 else axes
+        squares = squared_distances(x, mean).unbind(1)
+        parts = zip(axes_by_class, squares, squared_projections(x, mean, axes), strict=True)
         return torch.stack([self.log_prob_from_squares(*part) for part in parts], 1)
 
     def log_prob_from_squares(self, axes: PrincipalAxes, square: Tensor, projections: Tensor) -> Tensor:
         """Return the log-density (m,) from squared distances (m,) to a mean and squared projections (m, q)."""
-        d, (rest, variance) = axes.vectors.shape[1], self._variances(axes)
-        variance = variance[: projections.shape[1]]
+        d = axes.vectors.shape[1]
+        rest, variance = self._variances(axes)
+        variance = variance[: len(axes.vectors)]
         beyond = (square - projections.sum(1)).clamp_min(0.0) / rest
         log_det = variance.log().sum() + (d - len(variance)) * rest.log()
         return -0.5 * (projections @ variance.reciprocal() + beyond + log_det + d * LOG_2_PI)
 
     def is_degenerate(self, axes: PrincipalAxes) -> bool:
-        """Return whether there is no variance beyond the axes."""
+        """Return True if there is no variance beyond the axes."""
         return self._variance_beyond(axes) <= MIN_RELATIVE_VARIANCE * axes.mean_variance
 
     def _variance_beyond(self, axes: PrincipalAxes) -> float:
@@ -290,7 +297,7 @@ class LowRankGaussians(NamedTuple):
 
 
 class CenteredSample(NamedTuple):
-    """Points less the weighted means of their classes."""
+    """Weighted points, each less the mean of its class."""
 
     mean: Tensor  # (k, d)
     points: Tensor  # (n, d)
@@ -307,7 +314,10 @@ class CenteredSample(NamedTuple):
         return cls(mean, X - mean[classes], share, weight / weight.sum(), [classes == c for c in range(k)])
 
     def axes(self, pooling: float) -> list[PrincipalAxes]:
-        """Return the axes of each class (pooling 0), or of the within-class covariance (1, and without spread)."""
+        """Return the axes of each class for pooling 0, one for all classes for pooling 1.
+
+        A class without spread has those of the within-class covariance.
+        """
         pooled = PrincipalAxes.of(self.points, self.weight)
         if pooling == 1:
             return [pooled]
@@ -328,7 +338,7 @@ def squared_distances(X: Tensor, mean: Tensor) -> Tensor:
 
 
 def squared_projections(X: Tensor, mean: Tensor, axes: Sequence[PrincipalAxes]) -> Iterator[Tensor]:
-    """Yield for each class the squared projections (m, q) of points (m, d) less its mean on its axes."""
+    """Yield the squared projections (m, q) of points (m, d), less the mean of a class, on its axes, class by class."""
     shared = X @ axes[0].vectors.T if len(axes) == 1 else None
     for c, center in enumerate(mean):
         vectors = axes[c if shared is None else 0].vectors

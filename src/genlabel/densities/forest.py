@@ -86,13 +86,13 @@ class ForestDensity(ClassDensity):
         rng = check_random_state(self.random_state)
         parts = []
         for seed in [rng.randint(np.iinfo(np.int32).max) for _ in range(self.n_estimators)]:
-            # One tree at a time instead of ExtraTreesClassifier: each stores all classes in every node.
+            # One tree at a time, not ExtraTreesClassifier: scikit-learn's trees store all classes in every node.
             tree = ExtraTreeClassifier(
                 min_samples_leaf=self.min_samples_leaf,
                 max_features=min(self.max_features, X.shape[1]),
                 random_state=seed,
             )
-            with config_context(assume_finite=True, skip_parameter_validation=True):  # checks: 1/8 of a small tree
+            with config_context(assume_finite=True, skip_parameter_validation=True):  # these take 1/8 of a small fit
                 tree.fit(points, index.numpy(), weight.numpy(), check_input=False)
             parts.append(_TreeNodes.of(tree.tree_, prior, unit.numpy()))
         self.trees_ = Trees.of(parts, len(prior))
@@ -108,48 +108,52 @@ class ForestDensity(ClassDensity):
 
 
 class _TreeNodes(NamedTuple):
-    """Nodes of one tree."""
+    """Nodes of one tree; fields as in `Trees`."""
 
     feature: NDArray[Any]
     child: NDArray[Any]  # (nodes, 2)
     threshold: NDArray[np.float32]
-    rest: NDArray[np.float64]
-    leaf_classes: NDArray[Any]  # number of classes with points in each leaf; 0 for inner nodes
-    which: NDArray[Any]
-    more: NDArray[np.float64]
+    base_ratio: NDArray[np.float64]
+    n_entries: NDArray[Any]  # number of entries of each node, (nodes,)
+    entry_class: NDArray[Any]
+    entry_excess: NDArray[np.float64]
     depth: int
 
     @classmethod
     def of(cls, tree: Any, prior: NDArray[np.float64], unit: NDArray[np.float64]) -> _TreeNodes:
-        """Return the nodes of a scikit-learn tree in the given units, with one point more, distributed as the prior."""
-        leaf, own = tree.children_left < 0, np.arange(tree.node_count)
-        child = np.stack([np.where(leaf, own, side) for side in (tree.children_left, tree.children_right)], 1)
+        """Return the nodes of a scikit-learn tree in the given units; each leaf has one more point, of the prior."""
+        is_leaf, itself = tree.children_left < 0, np.arange(tree.node_count)
+        child = np.stack([np.where(is_leaf, itself, side) for side in (tree.children_left, tree.children_right)], 1)
         share, size = tree.value[:, 0], tree.weighted_n_node_samples
-        mask = (share > 0) & leaf[:, None]
-        node, which = mask.nonzero()
-        more = (size / share.sum(1) / (size + 1.0))[node] * share[node, which] / prior[which]
-        feature = np.where(leaf, 0, tree.feature)
+        has_entry = (share > 0) & is_leaf[:, None]
+        node, entry_class = has_entry.nonzero()
+        excess = (size / share.sum(1) / (size + 1.0))[node] * share[node, entry_class] / prior[entry_class]
+        feature = np.where(is_leaf, 0, tree.feature)
         threshold = tree.threshold * unit[feature]
         with ignore_overflow():
             single = threshold.astype(np.float32)
         # Rounded down, so that a point above the threshold is above the rounded one.
         single = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
-        return cls(feature, child, single, 1.0 / (size + 1.0), mask.sum(1), which, more, tree.max_depth)
+        base_ratio = 1.0 / (size + 1.0)
+        return cls(feature, child, single, base_ratio, has_entry.sum(1), entry_class, excess, tree.max_depth)
 
 
 class Trees(NamedTuple):
-    """Nodes of all trees, concatenated; a leaf is its own child."""
+    """Nodes of all trees, concatenated; a leaf is its own child.
+
+    A leaf has an entry for each class with points in it, so that memory does not grow with the number of classes.
+    """
 
     root: Tensor  # (trees,)
     feature: Tensor  # (nodes,)
     child: Tensor  # left and right child of each node, (2 nodes,)
     threshold: Tensor  # points with a larger value of the feature go right, (nodes,)
-    rest: Tensor  # P(c | node) / pi_c of a class without points in the node, (nodes,)
-    first: Tensor  # start of the entries of each leaf, (nodes + 1,); inner nodes have none
-    which: Tensor  # classes with points in a leaf, leaf after leaf, (entries,)
-    more: Tensor  # excess of P(c | node) / pi_c over `rest`, (entries,)
+    base_ratio: Tensor  # P(c | node) / pi_c of a class without points in the node, (nodes,)
+    first_entry: Tensor  # index of the first entry of each node, (nodes + 1,); inner nodes have none
+    entry_class: Tensor  # class of each entry, leaf after leaf, (entries,)
+    entry_excess: Tensor  # excess of P(c | node) / pi_c over `base_ratio`, (entries,)
     depth: int
-    widest: int  # maximal number of classes in a leaf
+    max_entries: int  # largest number of entries of a leaf
     k: int
 
     @classmethod
@@ -157,31 +161,36 @@ class Trees(NamedTuple):
         """Concatenate the nodes of trees."""
         root = np.cumsum([0, *(len(part.feature) for part in parts)])[:-1]
         child = np.concatenate([part.child + start for part, start in zip(parts, root, strict=True)]).reshape(-1)
-        feature, threshold, rest, count, which, more = (
+        feature, threshold, base_ratio, n_entries, entry_class, entry_excess = (
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("feature", "threshold", "rest", "leaf_classes", "which", "more")
+            for name in ("feature", "threshold", "base_ratio", "n_entries", "entry_class", "entry_excess")
         )
-        arrays = [root, feature, child, threshold, rest, np.cumsum([0, *count]), which, more]
+        first_entry = np.cumsum([0, *n_entries])
+        arrays = [root, feature, child, threshold, base_ratio, first_entry, entry_class, entry_excess]
         compact = [part.astype(np.int32) if part.dtype.kind == "i" else part for part in arrays]
-        depth, widest = max(part.depth for part in parts), int(count.max())
-        return cls._make([*map(torch.from_numpy, compact), depth, widest, k])
+        depth = max(part.depth for part in parts)
+        return cls._make([*map(torch.from_numpy, compact), depth, int(n_entries.max()), k])
 
     def ratios(self, x: Tensor) -> Tensor:
         """Return the mean over trees of P(c | leaf) / pi_c at points (m, d), (m, k)."""
-        root, feature, child, threshold, rest, first, which, more = (to_device(part, x) for part in self[:8])
-        start = torch.arange(len(x), dtype=torch.int32, device=x.device) * x.shape[1]
-        start, values = start.repeat(len(root)), x.reshape(-1)
+        root, feature, child, threshold, base_ratio, first_entry, entry_class, entry_excess = (
+            to_device(part, x) for part in self[:8]
+        )
+        # All points descend all trees at once: the leaf of each pair of tree and point, tree after tree.
+        row_start = torch.arange(len(x), dtype=torch.int32, device=x.device) * x.shape[1]
+        row_start, values = row_start.repeat(len(root)), x.reshape(-1)
         node = root.repeat_interleave(len(x))
         for _ in range(self.depth):
-            split = feature.index_select(0, node).add_(start)
-            right = values.index_select(0, split) > threshold.index_select(0, node)
-            node = child.index_select(0, 2 * node + right)
-        total = rest.index_select(0, node).view(len(root), -1).sum(0)[:, None].repeat(1, self.k)
-        offset = torch.arange(len(x), device=x.device).mul_(self.k).repeat(len(root))
-        entry, end = first.index_select(0, node), first.index_select(0, node + 1)
-        for _ in range(self.widest):
-            safe = entry.clamp_max(len(which) - 1)
-            value = more.index_select(0, safe).mul_(entry < end)
-            total.view(-1).index_add_(0, which.index_select(0, safe) + offset, value)
+            position = feature.index_select(0, node).add_(row_start)
+            goes_right = values.index_select(0, position) > threshold.index_select(0, node)
+            node = child.index_select(0, 2 * node + goes_right)
+        # Then the entries of each leaf are added, the first of every leaf, the second, and so on.
+        total = base_ratio.index_select(0, node).view(len(root), -1).sum(0)[:, None].repeat(1, self.k)
+        row_offset = torch.arange(len(x), device=x.device).mul_(self.k).repeat(len(root))
+        entry, end = first_entry.index_select(0, node), first_entry.index_select(0, node + 1)
+        for _ in range(self.max_entries):
+            in_range = entry.clamp_max(len(entry_class) - 1)
+            excess = entry_excess.index_select(0, in_range).mul_(entry < end)
+            total.view(-1).index_add_(0, entry_class.index_select(0, in_range) + row_offset, excess)
             entry += 1
         return total.div_(len(root))

@@ -32,8 +32,8 @@ from genlabel.densities.covariance import (
 from genlabel.densities.samples import MAX_CHUNK_VALUES, CrossValSample, Groups, class_samples
 from genlabel.registry import DENSITIES
 
-MIN_PAIR_FEATURES = 64  # features above which log-densities of mixed points are computed from those of their parents
-MAX_DISTANCES = 1 << 24  # pairwise distances that are stored for it
+MIN_PAIR_FEATURES = 64  # features from which log-densities of mixed points come from the distances of their parents
+MAX_DISTANCES = 1 << 24  # pairwise distances that may be stored for this
 
 
 class NormalDensity(ClassDensity):
@@ -106,8 +106,9 @@ class DiscriminantDensity(NormalDensity):
             if self.shrinkage == 1:
                 axes = [PrincipalAxes(vectors[:0].clone(), variance) for vectors, variance in axes]
             gaussians = LowRankGaussians(sample.mean, axes, self.shrinkage, self.reg)
-            degenerate = any(map(gaussians.is_degenerate, axes))
-            self.gaussians_, spread, singular = gaussians, sample.has_spread, [degenerate] * len(self.classes_)
+            self.gaussians_ = gaussians
+            spread = sample.has_spread
+            singular = [any(map(gaussians.is_degenerate, axes))] * len(self.classes_)
         else:
             moments = GroupMoments.of(Groups.by_class(X, index, weight[None]))
             self.gaussians_, mask = Gaussians.of(moments.mean[:, 0], self._covariances(moments)[:, 0])
@@ -122,7 +123,7 @@ class DiscriminantDensity(NormalDensity):
             warn(("DiscriminantDensity", name), f"DiscriminantDensity: class {name!r} {problem}", DensityWarning)
 
     def _is_low_rank(self, n: int, d: int) -> bool:
-        """Return whether covariances of `n` rows of `d` features have few axes and are spherical beyond them."""
+        """Return True if covariances of `n` rows of `d` features have few axes and are spherical beyond them."""
         return n < d and self.target == "sphere" and self.pooling in (0, 1)
 
     def _check_parameters(self) -> None:
@@ -159,22 +160,32 @@ class DiscriminantDensity(NormalDensity):
         full = [m for m in range(len(densities)) if m not in low_rank]
         if full:
             log_prob[full] = _held_out_full(sample, [densities[m] for m in full])
-        if not low_rank:
-            return log_prob
-        for train, rows in zip(sample.train, sample.valid, strict=True):
-            centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
-            squares = squared_distances(sample.X[rows], centered.mean)
-            for pooling in sorted({densities[m].pooling for m in low_rank}):
-                axes = centered.axes(pooling)
-                for c, projections in enumerate(squared_projections(sample.X[rows], centered.mean, axes)):
-                    own = axes[c if len(axes) > 1 else 0]
-                    for m in (m for m in low_rank if densities[m].pooling == pooling):
-                        gaussians = LowRankGaussians(centered.mean, axes, densities[m].shrinkage, densities[m].reg)
-                        log_prob[m, rows, c] = gaussians.log_prob_from_squares(own, squares[:, c], projections)
+        if low_rank:
+            log_prob[low_rank] = _held_out_low_rank(sample, [densities[m] for m in low_rank])
         return log_prob
 
 
+def _held_out_low_rank(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+    """Return held-out log-densities of low-rank densities, which share distances and projections in a fold."""
+    log_prob = sample.empty_log_prob(len(densities))
+    by_pooling: dict[float, list[int]] = {}
+    for m, density in enumerate(densities):
+        by_pooling.setdefault(density.pooling, []).append(m)
+    for train, rows in zip(sample.train, sample.valid, strict=True):
+        centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
+        squares = squared_distances(sample.X[rows], centered.mean)
+        for pooling, members in by_pooling.items():
+            axes = centered.axes(pooling)
+            for c, projections in enumerate(squared_projections(sample.X[rows], centered.mean, axes)):
+                own_axes = axes[c if len(axes) > 1 else 0]
+                for m in members:
+                    gaussians = LowRankGaussians(centered.mean, axes, densities[m].shrinkage, densities[m].reg)
+                    log_prob[m, rows, c] = gaussians.log_prob_from_squares(own_axes, squares[:, c], projections)
+    return log_prob
+
+
 def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+    """Return held-out log-densities of densities with full covariances, which share the moments of the folds."""
     log_prob = sample.empty_log_prob(len(densities))
     values = sample.k * sample.X.shape[1] ** 2
     for groups, valid in sample.fold_groups(values):
@@ -188,9 +199,9 @@ def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensi
                 fitted.append((moments.mean, matrix.expand(k, -1, -1, -1), log_det.expand(k, -1)))
             stacked = [torch.stack(parts) for parts in zip(*fitted, strict=True)]
             for f, rows in enumerate(valid):
-                of_fold = Gaussians(*(parts[:, :, f].flatten(0, 1) for parts in stacked))
-                values_of_fold = of_fold.log_prob(sample.X[rows]).view(len(rows), len(fitted), -1)
-                log_prob[batch, rows] = values_of_fold.transpose(0, 1)
+                gaussians = Gaussians(*(parts[:, :, f].flatten(0, 1) for parts in stacked))
+                fold_log_prob = gaussians.log_prob(sample.X[rows]).view(len(rows), len(fitted), -1)
+                log_prob[batch, rows] = fold_log_prob.transpose(0, 1)
     return log_prob
 
 
@@ -254,8 +265,8 @@ class GaussianDensity(NormalDensity):
         """
         if lam is None or points is None:
             return self.log_prob(X)
-        wide = self.n_features_in_ >= MIN_PAIR_FEATURES and len(X) >= len(points)
-        if not wide or len(self.classes_) * len(points) ** 2 > MAX_DISTANCES:
+        is_faster = self.n_features_in_ >= MIN_PAIR_FEATURES and len(X) >= len(points)
+        if not is_faster or len(self.classes_) * len(points) ** 2 > MAX_DISTANCES:
             return self.log_prob(X)
         x = as_tensor(points).cpu().double()
         distances: _PairDistances | None = getattr(self, "_last_distances", None)
@@ -270,21 +281,23 @@ class GaussianDensity(NormalDensity):
 
 
 class _PairDistances(NamedTuple):
-    """Squared distances between whitened points, for log-densities of mixed points."""
+    """Squared distances of points that the covariance of each class whitens, for log-densities of mixed points."""
 
     points: Tensor  # (n, d)
-    to_mean: Tensor  # distances of the points to the mean of each class, (k, n)
-    between: Tensor  # distances between pairs of points, (k, n, n)
+    to_mean: Tensor  # squared distances of the points to the mean of each class, (k, n)
+    between: Tensor  # squared distances between pairs of points, (k, n, n)
     constant: Tensor  # log det Sigma + d log 2 pi, (k,)
 
     @classmethod
     def of(cls, X: Tensor, whitenings: list[Whitening]) -> _PairDistances:
-        white = [(X - affine.center) @ affine.matrix for affine in whitenings]
-        to_mean = torch.stack([(a * a).sum(1) for a in white])
-        pairs = zip(to_mean, white, strict=True)
-        between = torch.stack([(n[:, None] + n - 2.0 * (a @ a.T)).clamp_min_(0.0) for n, a in pairs])
-        constant = torch.tensor([affine.log_det + X.shape[1] * LOG_2_PI for affine in whitenings], dtype=X.dtype)
-        return cls(X, to_mean, between, constant)
+        to_mean, between = [], []
+        for whitening in whitenings:
+            a = (X - whitening.center) @ whitening.matrix
+            square = (a * a).sum(1)
+            to_mean.append(square)
+            between.append((square[:, None] + square - 2.0 * (a @ a.T)).clamp_min_(0.0))
+        constant = [whitening.log_det + X.shape[1] * LOG_2_PI for whitening in whitenings]
+        return cls(X, torch.stack(to_mean), torch.stack(between), torch.tensor(constant, dtype=X.dtype))
 
     def log_prob(self, i: Tensor, j: Tensor, lam: Tensor) -> Tensor:
         """Return the log-density (m, k) of lam x_i + (1 - lam) x_j for rows i and j."""

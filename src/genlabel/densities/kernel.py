@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ MAX_BANDWIDTH_ROWS = 2000  # points of a class on which bandwidths are compared 
 class KernelModel(NamedTuple):
     """Weighted sum of Gaussian kernels of one class, each with covariance h^2 Sigma_c.
 
-    Coordinates are whitened and scaled so that 2^(-|a - b|^2 / 2) is the value of a kernel.
+    Coordinates a are whitened and scaled so that 2^(-|a - b|^2 / 2) is the value of the kernel at b.
     """
 
     h: float  # bandwidth
@@ -38,7 +38,7 @@ class KernelModel(NamedTuple):
     points: Tensor  # (n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]
     weight: Tensor  # (n,), of sum 1
     log_norm: float  # logarithm of the height of a kernel
-    single: bool  # true if queries in float32 are evaluated in float32
+    single: bool  # True if queries in float32 are evaluated in float32
     left_out: NDArray[np.float64] | None  # points (n, d) that exclude their own kernel; None for leave_one_out=False
 
     @classmethod
@@ -63,15 +63,9 @@ class KernelModel(NamedTuple):
         center, matrix, points = (to_device(part, x) for part in (self.center, self.matrix, self.points))
         points, a = points.to(x), whiten(x.double(), center, matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
-        own: Tensor | None = None  # index of a point equal to each query, -1 if there is none; -0.0 equals 0.0
+        own: Tensor | None = None  # index of the point that equals each query, -1 if none does
         if self.left_out is not None:
-            values = x.detach().cpu().numpy()
-            row_type = np.dtype((np.void, values.itemsize * values.shape[1]))
-            arrays = (np.ascontiguousarray(rows.astype(values.dtype) + 0.0) for rows in (values, self.left_out))
-            keys, known = (array.view(row_type)[:, 0] for array in arrays)
-            order = np.argsort(known)
-            index = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]
-            own = torch.from_numpy(np.where(known[index] == keys, index, -1)).to(x.device)
+            own = torch.from_numpy(index_of_equal_rows(x.detach().cpu().numpy(), self.left_out)).to(x.device)
         size = max(1, (CHUNK_KERNELS if x.device.type == "cpu" else GPU_CHUNK_KERNELS) // len(points))
         buffer = None if queries.requires_grad else x.new_empty(min(size, len(x)), len(points))
         total = x.new_empty(len(x))
@@ -84,10 +78,25 @@ class KernelModel(NamedTuple):
             left_out = (own[rows] >= 0).nonzero()[:, 0]  # queries whose own kernel is left out
             kernels = own[rows][left_out]
             exponents[left_out, kernels] = -math.inf
-            rest = torch.zeros_like(exponents[:, 0])
-            rest[left_out] = torch.log2(1.0 - self.weight.to(exponents)[kernels])
-            total[rows] = torch.where(rest.isinf(), rest, _log2_sum(exponents) - rest)
+            remaining = torch.zeros_like(exponents[:, 0])  # log2 of the weight of all other kernels
+            remaining[left_out] = torch.log2(1.0 - self.weight.to(exponents)[kernels])
+            total[rows] = torch.where(remaining.isinf(), remaining, _log2_sum(exponents) - remaining)
         return total / LOG2_E + self.log_norm
+
+
+def index_of_equal_rows(queries: NDArray[Any], points: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the index of the point (n, d) that equals each query (m, d) in its precision, (m,); -1 if none does.
+
+    >>> index_of_equal_rows(np.array([[0.5], [2.0]]), np.array([[1.0], [2.0]])).tolist()
+    [-1, 1]
+    """
+    # Rows are compared as bytes, by a binary search; adding 0.0 turns -0.0 into 0.0, which has other bytes.
+    row_type = np.dtype((np.void, queries.itemsize * queries.shape[1]))
+    arrays = (np.ascontiguousarray(rows.astype(queries.dtype) + 0.0) for rows in (queries, points))
+    keys, known = (array.view(row_type)[:, 0] for array in arrays)
+    order = np.argsort(known)
+    index = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]
+    return np.where(known[index] == keys, index, -1)
 
 
 @DENSITIES.register("kernel")
@@ -138,10 +147,10 @@ class KernelDensity(PerClassDensity):
     min_stack_weight = 2.5 * MIN_STACK_WEIGHT  # queries are by far the slowest
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
-        white, d, n = self._whitening(sample), sample.X.shape[1], effective_size(sample.weight)
+        white = self._whitening(sample)
+        d, n = sample.X.shape[1], effective_size(sample.weight)
         if isinstance(self.bandwidth, str):
-            known = ["scott", "silverman", "likelihood"]
-            check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
+            check_choice("bandwidth", self.bandwidth, ["scott", "silverman", "likelihood"], also="a number above 0")
             h = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
         else:
             h = self._check_bandwidth()
@@ -164,6 +173,7 @@ class KernelDensity(PerClassDensity):
         return Whitening.of(sample, mean, covariance, "KernelDensity")
 
     def _subsample(self, sample: ClassSample) -> ClassSample:
+        """Return the points of a class that have a kernel."""
         n = len(sample.X)
         if self.max_points is None or n <= check_count("max_points", self.max_points):
             return sample
@@ -186,15 +196,16 @@ class KernelDensity(PerClassDensity):
         log_prob, d = sample.empty_log_prob(len(densities)), sample.X.shape[1]
         for train, rows in zip(sample.train, sample.valid, strict=True):
             parts = class_samples(np.arange(sample.k), sample.X[train], sample.classes[train], sample.weight[train])
-            for c, part in enumerate(parts):
-                white, part = self._whitening(part), self._subsample(part)
+            for c, whole_class in enumerate(parts):
+                white, part = self._whitening(whole_class), self._subsample(whole_class)
                 share = part.weight / part.weight.sum()
                 a, b = (whiten(points, white.center, white.matrix) for points in (sample.X[rows], part.X))
                 for chunk in chunks(len(rows), max(1, CHUNK_KERNELS // len(b))):
+                    # Squared distances |a - b|^2 less that of the nearest kernel, so that no sum underflows.
                     distance = torch.addmm((b * b).sum(1), a[chunk], b.T, alpha=-2.0)
-                    nearest = distance.amin(1, keepdim=True)
-                    distance -= nearest
-                    nearest = (nearest[:, 0] + (a[chunk] ** 2).sum(1)).clamp_min(0)
+                    least = distance.amin(1, keepdim=True)
+                    distance -= least
+                    nearest = (least[:, 0] + (a[chunk] ** 2).sum(1)).clamp_min(0)
                     for m, h in enumerate(bandwidths):
                         sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
                         log_prob[m, rows[chunk], c] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)

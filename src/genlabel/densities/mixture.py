@@ -1,6 +1,7 @@
 """Gaussian mixture of each class, fitted by expectation maximization (EM).
 
-EM is batched, for many weighted groups of points (classes and folds) and several sizes: fast in a stacked density.
+Unlike scikit-learn's `GaussianMixture`, EM takes weights and runs for many groups of points (classes and folds) and
+several sizes at once, which makes a stacked density fast.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from genlabel.registry import DENSITIES
 MIN_SCALE = 1e-100  # lower bound on the scale of a feature, whose square would otherwise vanish
 EM_TOLERANCE = 3e-3  # gain of the mean log-likelihood below which a mixture has converged
 MIN_POINTS_PER_COMPONENT = 8
-KMEANS_STEPS = 5
+K_MEANS_STEPS = 5
 CHUNK_RESPONSIBILITIES = 1 << 16  # responsibilities per chunk: few enough for the cache
 
 
@@ -102,8 +103,9 @@ class MixtureDensity(ClassDensity):
         draws = as_rng(self.random_state).random(max(sizes))
         reg = torch.full_like(sample.X[0], self.reg)
         log_prob = sample.empty_log_prob(len(densities))
-        counts, batches = torch.bincount(sample.classes), list[list[int]]()
-        for c in counts.argsort().tolist():  # in batches that differ at most twofold in size: they are padded
+        counts = torch.bincount(sample.classes)
+        batches: list[list[int]] = []  # classes that differ at most twofold in size, because they are padded
+        for c in counts.argsort().tolist():
             if not batches or counts[c] > 2 * counts[batches[-1][0]]:
                 batches.append([])
             batches[-1].append(c)
@@ -157,12 +159,13 @@ class Mixtures(NamedTuple):
         return Mixtures(weight, mean, torch.where(mask[..., None, None], self.covariance, other.covariance), self.tied)
 
     def terms(self, reg: Tensor | None = None) -> Terms:
-        """Return the terms of the log-densities; with `reg`, times exp(-reg/2 tr Sigma^-1), under which EM is exact."""
+        """Return the terms of the log-densities; with `reg`, times the factor exp(-reg/2 tr Sigma^-1) of NOTE[EM]."""
         log_weight, mean, covariance, tied = self
         d = mean.shape[-1]
         reg = torch.zeros_like(mean[..., 0, :]) if reg is None else reg
         if not tied:
-            inverse, penalty = 1.0 / covariance, reg[..., None, :] if reg.dim() > 1 else reg
+            inverse = 1.0 / covariance
+            penalty = reg[..., None, :] if reg.dim() > 1 else reg
             norm = covariance.log().sum(-1) + (inverse * (mean**2 + penalty)).sum(-1) + d * LOG_2_PI
             return Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
         root, info = torch.linalg.cholesky_ex(covariance)
@@ -233,15 +236,17 @@ def fit_mixtures(
             mixtures, last = mixtures.where(converged, _m_step(data, sums)), likelihood
         if trace is not None:
             trace.append(torch.stack(likelihoods))
-        n, (log_weight, mean, covariance, _) = max(sizes) - size, mixtures
-        covariance = covariance if tied else pad(covariance, (0, 0, 0, n), value=1.0)
-        fitted.append((pad(log_weight, (0, n), value=-torch.inf), pad(mean, (0, 0, 0, n)), covariance))
+        n_missing = max(sizes) - size
+        log_weight = pad(mixtures.log_weight, (0, n_missing), value=-torch.inf)
+        mean = pad(mixtures.mean, (0, 0, 0, n_missing))
+        covariance = mixtures.covariance if tied else pad(mixtures.covariance, (0, 0, 0, n_missing), value=1.0)
+        fitted.append((log_weight, mean, covariance))
     log_weight, mean, covariance = (torch.stack(parts, 2) for parts in zip(*fitted, strict=True))
     return Mixtures(log_weight, mean, covariance, tied)
 
 
 class _GroupData(NamedTuple):
-    """Points of the classes with everything that stays the same in all EM steps."""
+    """Points of the groups, and everything else that stays the same in all EM steps."""
 
     points: Tensor  # (k, n, d)
     squares: Tensor  # squared points (k, n, d) for diagonal covariances, else (k, n, 0)
@@ -261,7 +266,7 @@ class _GroupData(NamedTuple):
         return cls(points, points[..., :0], share, second, variance, reg)
 
     def draw_seeds(self, draws: NDArray[np.float64]) -> Tensor:
-        """Return k-means++ seeds (k, g, q, d), with distances in standard deviations of the group.
+        """Return k-means++ seeds (k, g, q, d) from draws (q,) in [0, 1), with distances in standard deviations.
 
         All groups use the same draws, so that the seeds of a group do not depend on the other groups.
         """
@@ -269,8 +274,9 @@ class _GroupData(NamedTuple):
         nearest = torch.full_like(self.share, torch.inf)
         probability, indices = self.share, []
         for draw in draws:
-            total = probability.cumsum(-1)
-            index = torch.searchsorted(total, float(draw) * total[..., -1:], right=True).clamp_max(total.shape[-1] - 1)
+            cumulative = probability.cumsum(-1)
+            index = torch.searchsorted(cumulative, float(draw) * cumulative[..., -1:], right=True)
+            index = index.clamp_max(cumulative.shape[-1] - 1)
             seed = scaled.gather(2, index[..., None].expand(-1, -1, 1, scaled.shape[-1]))
             nearest = torch.minimum(nearest, (scaled - seed).square_().sum(-1))
             probability = self.share * nearest
@@ -281,13 +287,15 @@ class _GroupData(NamedTuple):
 
 def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:
     """Return mixtures after a few k-means steps from seeds (k, g, q, d), of which a group uses the first `cap`."""
+    is_used = torch.arange(seeds.shape[2]) < cap[..., None]
+    mean = seeds
 
     def nearest_terms(mean: Tensor) -> Terms:
+        """Return terms whose largest is that of the nearest mean, in standard deviations of the group."""
         scaled = mean / data.variance[:, :, None]
-        return Terms(scaled, (-0.5 * (scaled * mean).sum(-1)).masked_fill(~allowed, -torch.inf), None, None)
+        return Terms(scaled, (-0.5 * (scaled * mean).sum(-1)).masked_fill(~is_used, -torch.inf), None, None)
 
-    allowed, mean = torch.arange(seeds.shape[2]) < cap[..., None], seeds
-    for _ in range(KMEANS_STEPS):
+    for _ in range(K_MEANS_STEPS):
         sums = _e_step(data._replace(squares=data.points[..., :0]), nearest_terms(mean), hard=True)
         weight = sums.weight[..., None]
         mean = torch.where(weight > 0, sums.first / weight.clamp_min(torch.finfo(weight.dtype).tiny), mean)
@@ -328,7 +336,7 @@ def _e_step(data: _GroupData, terms: Terms, hard: bool = False) -> _Sums:
 
 
 def _m_step(data: _GroupData, sums: _Sums) -> Mixtures:
-    """Return the mixtures of the sums; with tied covariances this needs no products of features."""
+    """Return the mixtures of the sums; for tied covariances the products of features are those of `data.second`."""
     divisor = sums.weight.clamp_min(torch.finfo(sums.weight.dtype).tiny)[..., None]
     mean = sums.first / divisor
     tied = data.second.numel() > 0

@@ -1,4 +1,4 @@
-"""Densities of all classes by one neural network: base class, training with early stopping, and normalizing flows."""
+"""Densities of all classes by one neural network: base class, training with early stopping, normalizing flow."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def train_until_plateau(
     The network ends with the weights of its best epoch.
     """
     train, valid = points.split(float(density.validation_fraction), rng)
-    valid_seed, learning_rate = int(rng.integers(2**31)), float(density.learning_rate)
+    valid_seed = int(rng.integers(2**31))
+    learning_rate = float(density.learning_rate)
     optimizer = torch.optim.Adam(network.parameters(), learning_rate)
     losses: list[float] = []
     best: dict[str, Tensor] = {}
@@ -96,7 +97,7 @@ def train_until_plateau(
             losses.append(float(valid.mean_loss(loss, np.random.default_rng(valid_seed))))
         if callback is not None:
             callback.on_epoch_end(epoch, {"loss": losses[-1]})
-        if losses[-1] <= np.nanmin(np.array([*losses, math.inf])):
+        if losses[-1] <= np.nanmin(np.array([*losses, math.inf])):  # never for NaN
             best = {name: value.detach().clone() for name, value in network.state_dict().items()}
             best_epoch = epoch
         if not best or epoch - best_epoch >= density.patience:
@@ -207,17 +208,18 @@ class NeuralDensity(ClassDensity):
         device, rng = named_device(self.device), as_rng(self.random_state)
         self.scaler_ = Standardization.fit(X, weight, keep_constant=True)
         x = self.scaler_(X)
+        masks = [index == c for c in range(len(self.classes_))]
+        first_row = [int(mask.nonzero()[0]) for mask in masks]
+        is_small = np.array([len(torch.unique(x[mask], dim=0)) < MIN_CLASS_POINTS for mask in masks])
         # Inputs are in the order of appearance, so that class names do not matter.
-        first = [int((index == c).nonzero()[0]) for c in range(len(self.classes_))]
-        small = np.array([len(torch.unique(x[index == c], dim=0)) < MIN_CLASS_POINTS for c in range(len(first))])
-        trained = [c for c in np.argsort(first).tolist() if not small[c]]
-        self.class_inputs_ = np.full(len(first), -1, dtype=np.int64)
+        trained = [c for c in np.argsort(first_row).tolist() if not is_small[c]]
+        self.class_inputs_ = np.full(len(masks), -1, dtype=np.int64)
         self.class_inputs_[trained] = np.arange(len(trained))
-        for name in self.classes_[small].tolist():
+        for name in self.classes_[is_small].tolist():
             reason = f"class {name!r} has fewer than {MIN_CLASS_POINTS} distinct points, too few for a"
             warn((type(self), name), f"{reason} {type(self).__name__}; using a Gaussian", DensityWarning)
         self.gaussian_ = None
-        if small.any():
+        if is_small.any():
             with suppress_own_warnings():
                 self.gaussian_ = GaussianDensity("ledoit-wolf", reg=1e-2).fit(x, index.numpy(), weight)
         self.weights_: dict[str, Tensor] = {}
@@ -253,11 +255,12 @@ class NeuralDensity(ClassDensity):
         return (torch.stack(columns, 1) - self.scaler_.log_volume).to(X)
 
     def _new_network(self) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):  # the initialization by the layers is replaced
+        """Return an untrained network, without drawing from the global generator of torch."""
+        with torch.random.fork_rng(devices=[]):  # layers draw weights when they are made
             return self._build(self.n_features_in_, int(self.class_inputs_.max()) + 1)
 
     def _network(self, device: torch.device) -> tuple[nn.Module, Tensor]:
-        """Return the network with the fitted weights, in float64, from a cache outside of the density, and one-hots."""
+        """Return the network with the fitted weights, in float64, from the cache, and the one-hot inputs."""
         cached = _NETWORKS.get(self)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
             network = self._new_network()
@@ -268,7 +271,7 @@ class NeuralDensity(ClassDensity):
 
 
 _NETWORKS: WeakKeyDictionary[NeuralDensity, tuple[dict[str, Tensor], torch.device, nn.Module]] = WeakKeyDictionary()
-"""Built networks: not part of a density, whose state is plain arrays."""
+"""Cache of built networks; it is not part of a density, whose state is plain arrays."""
 
 
 def hidden_sizes(hidden: Any) -> tuple[int, ...]:
@@ -339,10 +342,10 @@ class FlowDensity(NeuralDensity):
         check_count("bins", self.bins, low=2)
         hidden_sizes(self.hidden)
         super()._check_parameters()
-        _zuko()
+        _import_zuko()
 
     def _build(self, d: int, k: int) -> nn.Module:
-        flows = _zuko().flows
+        flows = _import_zuko().flows
         common = {
             "features": d,
             "context": k,
@@ -350,8 +353,8 @@ class FlowDensity(NeuralDensity):
             "hidden_features": hidden_sizes(self.hidden),
             "activation": nn.SiLU,  # smooth, so that the gradients of the density are continuous
         }
-        built: nn.Module = flows.MAF(**common) if self.kind == "maf" else flows.NSF(bins=self.bins, **common)
-        return built
+        flow: nn.Module = flows.MAF(**common) if self.kind == "maf" else flows.NSF(bins=self.bins, **common)
+        return flow
 
     def _point_loss(self, network: Any, rng: np.random.Generator) -> PointLoss:
         return lambda x, c, rng: -network(c).log_prob(x)
@@ -370,7 +373,7 @@ class FlowDensity(NeuralDensity):
         return max(4 * self.bins * self.n_features_in_, *hidden_sizes(self.hidden), 1)
 
 
-def _zuko() -> Any:
+def _import_zuko() -> Any:
     try:
         import zuko
     except ImportError as error:

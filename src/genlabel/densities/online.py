@@ -21,7 +21,7 @@ from genlabel.densities.posterior import Posterior, log_posterior
 MIN_RELATIVE_VARIANCE = 1e-6  # lower bound on a variance, relative to the mean variance of all classes
 MIN_VARIANCE = 1e-12
 MAX_FEATURE = 1e17  # bound on features, whose sum of squares would overflow in single precision
-TEMPERATURE_RATE = 0.05  # change of the logarithm of a matched temperature per step and nat of entropy difference
+TEMPERATURE_RATE = 0.05  # change of log(temperature) in a step, for temperature="mixup", per nat of entropy difference
 MEAN_LABEL_RATE = 0.01  # weight of the newest batch in the mean labels
 MIN_RELATIVE_CLASSES = 0.5
 """Effective number of classes in the labels, relative to that of mixup, below which the labels have collapsed."""
@@ -135,8 +135,9 @@ class OnlineGaussianDensity(nn.Module):
         """
         if self.statistics == "near":
             lam, partner = (torch.as_tensor(value, device=targets.device) for value in (pairs.lam, pairs.partner))
-            itself, other = (rows[:, None].to(targets) for rows in (lam >= 1.0 - self.margin, lam <= self.margin))
-            targets = itself * targets + other * targets[partner]
+            near_itself = (lam >= 1.0 - self.margin)[:, None].to(targets)
+            near_partner = (lam <= self.margin)[:, None].to(targets)
+            targets = near_itself * targets + near_partner * targets[partner]
         self.update(features, targets)
 
     def allocate(self, features: Tensor) -> None:
@@ -160,14 +161,15 @@ class OnlineGaussianDensity(nn.Module):
             expected = (len(features), self.num_classes)
             raise ValueError(f"weights have shape {tuple(weights.shape)}; they must be {expected}, rows by classes")
         f = features.detach().double()
-        counts = (f.abs() <= MAX_FEATURE).all(1, keepdim=True)
-        f = f.masked_fill(~counts, 0.0)
+        is_usable = (f.abs() <= MAX_FEATURE).all(1, keepdim=True)
+        f = f.masked_fill(~is_usable, 0.0)
         self.allocate(features)
         with torch.autocast(f.device.type, enabled=False):
             center = self.mean.double().mean(0)
-            g, d, diagonal = f - center, f.shape[1], self.covariance == "diagonal"
+            g, d = f - center, f.shape[1]
+            diagonal = self.covariance == "diagonal"
             squares = g.square() if diagonal else g.square().sum(1, keepdim=True)
-            sums = (weights.double() * counts).mT @ torch.cat([torch.ones_like(g[:, :1]), g, squares], 1)
+            sums = (weights.double() * is_usable).mT @ torch.cat([torch.ones_like(g[:, :1]), g, squares], 1)
             sums = all_reduce_sum(sums)
             mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
             seen = mass > 0

@@ -31,8 +31,8 @@ def log_posterior(
     `top_k` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: the algorithm prints argmin, the text above it
     says the most likely). On a GPU nothing waits for a result.
 
-    NOTE: with a temperature, even 1, the largest score is subtracted before the total; without one, it is not. Results
-    differ in the last digit, and published numbers depend on both: labels on the one, stacked densities on the other.
+    NOTE: with a temperature, even 1, the largest score is subtracted before the total; without one, it is not. The
+    last digits differ, and published numbers depend on both: stacked densities use a temperature, labels do not.
 
     >>> log_prob = torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])
     >>> log_posterior(log_prob, np.log([0.5, 0.5]))
@@ -47,7 +47,7 @@ def log_posterior(
     if temperature is None:
         total = scores.logsumexp(-1, keepdim=True)
         inexact = total.abs() > MAX_EXACT_TOTAL
-        if inexact.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(inexact.any()):
+        if _is_known_false(inexact):
             log_proba = scores - total if scores.requires_grad else scores.sub_(total)
         else:
             log_proba = torch.where(inexact, torch.log_softmax(scores, -1), scores - total)
@@ -55,9 +55,17 @@ def log_posterior(
         total = scores.amax(-1, keepdim=True)
         log_proba = torch.log_softmax(scores, -1)
     undefined = ~torch.isfinite(total)
-    if undefined.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(undefined.any()):
+    if _is_known_false(undefined):
         return Posterior(log_proba, undefined)
     return Posterior(torch.where(undefined, torch.log_softmax(prior, -1), log_proba), undefined)
+
+
+def _is_known_false(mask: Tensor) -> bool:
+    """Return True if a mask is False everywhere, so that `torch.where` can be skipped.
+
+    On a GPU and in compiled code, where reading the mask would wait for the device, it is never known.
+    """
+    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 
 def log_priors(

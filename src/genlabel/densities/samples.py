@@ -1,4 +1,4 @@
-"""Weighted samples: the points of a class, with the folds of a cross-validation, and padded groups of both."""
+"""Weighted samples: the points of each class, the folds of a cross-validation, and padded groups of either."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tenso
 
 
 class Groups(NamedTuple):
-    """Groups of points, such as the training rows of the folds: by class, padded to the largest class, with weights.
+    """Weighted points by class, padded to the largest class, with g groups of weights for each class.
 
-    A density of k classes has one group per class; a cross-validation has one per class and fold.
+    A fit has one group per class; a cross-validation has one per class and fold, of weight 0 for held-out rows.
     """
 
     points: Tensor  # (k, n, d)
-    weight: Tensor  # (k, g, n), 0 for points that are absent from a group, and for padding
+    weight: Tensor  # (k, g, n); 0 for points that are not in a group, and for padding
 
     @classmethod
     def by_class(cls, X: Tensor, index: Tensor, weight: Tensor) -> Groups:
@@ -120,7 +120,7 @@ class CrossValSample(NamedTuple):
     def of_rows(
         cls, X: Tensor, classes: Tensor, weight: Tensor, folds: Sequence[Fold], rows: NDArray[np.intp]
     ) -> CrossValSample:
-        """Return some rows with the folds among them; a class without training rows in a fold keeps its rows there."""
+        """Return some rows and their folds; a class without training rows in a fold keeps its held-out rows there."""
         position = np.full(len(X), -1)
         position[rows] = np.arange(len(rows))
         masks, valid = [], []
@@ -146,13 +146,13 @@ class CrossValSample(NamedTuple):
         return held_out if bool(held_out.any()) else predicted
 
     def of_classes(self, classes: Tensor) -> CrossValSample:
-        """Return the training points of some classes with new class indices; the validation rows stay the same."""
+        """Return the points of some classes, renumbered from 0; the validation rows are those of all classes."""
         mask = torch.isin(self.classes, classes)
         index = torch.searchsorted(classes, self.classes[mask])
         return CrossValSample(self.X[mask], index, self.weight[mask], self.train[:, mask], self.valid)
 
     def fold_groups(self, values: int) -> Iterator[tuple[Groups, Sequence[Tensor]]]:
-        """Yield groups of training rows, and validation rows, of folds that fit in memory with `values` values each."""
+        """Yield the groups and the validation rows of some folds at a time; a fold takes `values` values of memory."""
         for part in chunks(len(self.valid), max(1, MAX_CHUNK_VALUES // values)):
             yield Groups.by_class(self.X, self.classes, self.train[part] * self.weight), self.valid[part]
 
@@ -167,9 +167,9 @@ def stratified_order(classes: NDArray[np.intp]) -> NDArray[np.intp]:
     A class whose proportional number of rows is below `MIN_CLASS_ROWS` has that many, if it has them.
     """
     shuffled = as_rng(0).permutation(len(classes))
-    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]
     counts = np.bincount(classes)
+    size = np.repeat(counts, counts)  # size of the class of each row, and its rank within that class
     rank = np.arange(len(classes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    size = np.repeat(counts, counts)
     quantile = np.where(rank < np.minimum(size, MIN_CLASS_ROWS), 0.0, rank / size)
-    return order[np.lexsort((rank, quantile))]
+    return by_class[np.lexsort((rank, quantile))]

@@ -58,7 +58,8 @@ class WeightedDensities(ClassDensity):
             rows = stratified_order(index.numpy())[:MAX_FIT_ROWS]
             X, index, weight = X[rows], index[rows], weight[rows]
         scaler = Standardization.fit(X, weight, keep_constant=True) if self.standardize else Standardization.identity(X)
-        self.scaler_, x = scaler, scaler(X)
+        self.scaler_ = scaler
+        x = scaler(X)
         members = [clone(self.members[m]) for m in used]
         self.transform_ = share_transform(members, x, weight)
         labels = self.classes_[index.numpy()]
@@ -159,7 +160,10 @@ class StackedDensity(ClassDensity):
     def prepare_for_cv(
         self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
     ) -> CrossFittedDensity:
-        """Choose over the folds, unless `cross_fit`: each has the stack that the held-out rows of the others chose."""
+        """Return the stack chosen over the folds; for each fold, that chosen by the held-out rows of the others.
+
+        With `cross_fit`, the stack is chosen anew from the training rows of each fold.
+        """
         if self.cross_fit:
             return super().prepare_for_cv(X, y, sample_weight, folds, seed)
         pairs = list(folds())
@@ -167,10 +171,11 @@ class StackedDensity(ClassDensity):
         return CrossFittedDensity(stacked.stack_, [stacked.unfitted_stack(f) for f in range(len(pairs))], stacked)
 
     def unfitted_stack(self, fold: int | None = None) -> WeightedDensities:
-        """Return the chosen members, weights and temperatures, unfitted; with `fold`, as the other folds chose them."""
+        """Return the chosen members, unfitted, with weights and temperatures; with `fold`, the other folds' choice."""
         choice = self.choice_ if fold is None else self.fold_choices_[fold]
         selected = choice.weight.nonzero()[:, 0].tolist()
-        members = [clone(list(self.candidates_.values())[m]) for m in selected]
+        candidates = list(self.candidates_.values())
+        members = [clone(candidates[m]) for m in selected]
         weights, temperatures = choice.weight[selected].tolist(), choice.temperature[selected].tolist()
         return WeightedDensities(members, weights, temperatures, standardize=True)
 
@@ -186,7 +191,7 @@ class StackedDensity(ClassDensity):
         log_prob = x.new_empty(len(x), len(self.classes_))
         for (low, high), stack in self.pairs_.items():
             mask = (np.minimum(first, second) == low) & (np.maximum(first, second) == high)
-            if mask.any():
+            if mask.any():  # the posterior of the stack rests on the class frequencies of its own rows
                 shift = torch.from_numpy(np.log(stack.class_prior_) - np.log(self.class_prior_)).to(x)
                 indices = torch.from_numpy(np.flatnonzero(mask)).to(x.device)
                 log_prob[indices] = stack.log_prob(x[indices]) + shift
@@ -200,14 +205,15 @@ class StackedDensity(ClassDensity):
             candidates = affordable_candidates(candidates, n, d)
         folds = make_folds(self.cv, classes, self.random_state, classes=self.classes_, X=X.numpy())
         if n > MAX_FIT_ROWS:
-            warn("rows", f"StackedDensity: {n} rows; its members are fitted to {MAX_FIT_ROWS} of them", DensityWarning)
+            message = f"StackedDensity: X has {n} rows; the members are fitted to {MAX_FIT_ROWS} of them"
+            warn("rows", message, DensityWarning)
         labels, log_prior = self.classes_[classes], torch.from_numpy(np.log(self.class_prior_))
         with suppress_own_warnings():
             points = Standardization.fit(X, weight, keep_constant=True)(X)
             evaluation = stacking.search(candidates, points, index, weight, folds, log_prior, self.method)
             self.candidates_, self.choice_ = evaluation.candidates, evaluation.choice
             self.fold_choices_ = evaluation.fold_choices
-            # Without uniform weights the fit equals, to the last digit, that of `unfitted_stack` to the same points.
+            # Weights that are all 1 are not passed on: the fit then equals one without weights, to the last digit.
             self.stack_ = self.unfitted_stack().fit(X, labels, None if bool((weight == 1).all()) else weight)
             self.fold_ = fold_numbers(folds, n) if self.cross_fit else None
             self.pairs_: dict[tuple[int, int], WeightedDensities] = {}
@@ -217,16 +223,15 @@ class StackedDensity(ClassDensity):
                     self.pairs_[low, high] = self.unfitted_stack().fit(X[rows], labels[rows], weight[rows])
         self.held_out_ = np.full((n, len(log_prior)), np.nan)
         self.held_out_[evaluation.rows] = evaluation.held_out.numpy()
-        shares = zip(self.candidates_, self.choice_.weight.tolist(), strict=True)
-        self.names_, self.members_ = [name for name, share in shares if share > 0], self.stack_.members_
+        weights = zip(self.candidates_, self.choice_.weight.tolist(), strict=True)
+        self.names_ = [name for name, weight in weights if weight > 0]
+        self.members_ = self.stack_.members_
         self.weights_, self.temperatures_ = np.array(self.stack_.weights), np.array(self.stack_.temperatures)
         members = zip(self.names_, self.stack_.weights, self.stack_.temperatures, strict=True)
+        by_weight = sorted(members, key=lambda member: -member[1])
         self.report_ = {
             "method": self.method,
-            "chosen": [
-                {"name": name, "weight": share, "temperature": temperature}
-                for name, share, temperature in sorted(members, key=lambda member: -member[1])
-            ],
+            "chosen": [{"name": name, "weight": weight, "temperature": T} for name, weight, T in by_weight],
             **evaluation.scores,
             "candidates": list(evaluation.reports.values()),
             "folds": len(folds),

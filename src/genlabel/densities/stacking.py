@@ -25,23 +25,23 @@ from genlabel.metrics import accuracy, calibration_error, log_loss
 MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS = 3_000, 12_000
 """Rows on which all candidates are evaluated, and on which those with a weight are weighted again."""
 MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS = 400_000, 150_000, 500
-"""Bounds on rows x features and on rows x classes of the first evaluation, down to a minimum number of rows."""
+"""Largest rows x features and rows x classes of the first evaluation, unless that leaves fewer rows than the third."""
 TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))  # grid of temperatures: 1 to 64 in steps of sqrt 2
 MIN_LOG_PROBA = math.log(1e-15)  # bound on log-probabilities in a log-loss, so that a single point does not decide
 EM_ROUNDS = ((40, 1e-3), (60, 5e-3), (100, 0.0))
-"""Steps of EM for the weights, and the share of the largest weight below which a candidate is then left out."""
+"""Rounds of EM for the weights: number of steps, and fraction of the largest weight below which a candidate goes."""
 EM_EXPONENT = 1.8  # exponent of each EM factor (over-relaxation): about half as many steps are needed
 MAX_MEMBERS = 6  # members of a stack: more take longer and do not improve held-out log-loss
 MAX_LOG_RATIO = 60.0  # bound on log-ratios of densities before exp
 
 
 class Evaluation(NamedTuple):
-    """Candidates that were cross-validated on some rows, and the temperatures and weights chosen by them."""
+    """Candidates that were cross-validated on some rows, and the temperatures and weights that these rows chose."""
 
     candidates: dict[str, ClassDensity]
     rows: NDArray[np.intp]
     choice: Stacking
-    fold_choices: list[Stacking]  # choices of each fold by the rows of the others
+    fold_choices: list[Stacking]  # choice for each fold, by the rows of the others
     held_out: Tensor  # out-of-fold log-posterior of the stack, (rows, k); NaN for a row without one
     scores: dict[str, float]  # of the stack
     reports: dict[str, dict[str, Any]]  # scores of each candidate at its best temperature, by name
@@ -56,7 +56,7 @@ def search(
     log_prior: Tensor,
     method: str,
 ) -> Evaluation:
-    """Evaluate all candidates, on a subsample of many rows; those with a weight are evaluated on more rows."""
+    """Evaluate all candidates on a subsample, then those with a weight, in the stack or in a fold, on more rows."""
     (n, d), k = X.shape, len(log_prior)
     order = stratified_order(index.numpy())
     max_rows = max(MIN_SEARCH_ROWS, min(MAX_SEARCH_VALUES // d, MAX_SEARCH_SCORES // k))
@@ -86,7 +86,7 @@ def evaluate(
     # Log p_c (M, n, k) less the largest of each row, in single precision: most of the memory of a search.
     log_prob = sample.X.new_empty(len(unfitted), len(sample.X), len(log_prior), dtype=torch.float32)
     log_proba = sample.X.new_empty(len(TEMPERATURES), len(unfitted), len(sample.X))
-    done: list[int] = []
+    done: list[int] = []  # candidates that were evaluated; the time limit may end the loop
     transform = share_transform(unfitted, sample.X, sample.weight)
     for indices, values in held_out_log_prob(unfitted, transform, sample):
         log_proba[:, indices] = log_proba_of_true_class(values, log_prior, sample.classes)
@@ -96,17 +96,20 @@ def evaluate(
     if len(done) < len(candidates):
         current_fit().truncations.append(f"it chooses among {len(done)} of {len(candidates)} densities")
         done = sorted(done)
-        candidates = {name: candidates[name] for name in np.array(list(candidates))[done].tolist()}
+        items = list(candidates.items())
+        candidates = dict(items[index] for index in done)
         log_prob, log_proba = log_prob[done], log_proba[:, done]
     mask = sample.out_of_fold
     min_weight = torch.tensor([density.min_stack_weight for density in candidates.values()])
     choice = fit_stacking(log_proba[..., mask], sample.weight[mask], method, min_weight)
-    fold_choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
+    fold_choices = []
+    held_out = torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
     for valid in sample.valid:
-        others = mask.clone()
-        others[valid] = False
-        if bool(others.any()):
-            fold_choices.append(fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight))
+        in_other_folds = mask.clone()
+        in_other_folds[valid] = False
+        if bool(in_other_folds.any()):
+            values, weight = log_proba[..., in_other_folds], sample.weight[in_other_folds]
+            fold_choices.append(fit_stacking(values, weight, method, min_weight))
         else:  # a single fold
             fold_choices.append(choice)
         held_out[valid] = fold_choices[-1].log_posterior(log_prob[:, valid], log_prior).double()
@@ -118,12 +121,13 @@ def evaluate(
     for name, temperature, values in zip(candidates, choice.temperature.tolist(), log_prob[:, mask], strict=True):
         posterior = log_posterior(values.double(), log_prior, temperature).log_proba
         posterior = torch.where(is_defined(values)[..., None], posterior, torch.nan)
-        result = _scores(posterior, index, weight)
-        reports[name] = {"name": name, "temperature": temperature, **result, "rows": len(rows)}
+        own_scores = _scores(posterior, index, weight)
+        reports[name] = {"name": name, "temperature": temperature, **own_scores, "rows": len(rows)}
     return Evaluation(candidates, rows, choice, fold_choices, held_out, scores, reports)
 
 
 def _scores(log_proba: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
+    """Return the log-loss and the accuracy of log-probabilities (n, k)."""
     arrays = (log_proba.clamp_min(MIN_LOG_PROBA).numpy(), index.numpy(), weight.numpy())
     return {"log_loss": float(log_loss(*arrays)), "accuracy": float(accuracy(*arrays))}
 
@@ -137,7 +141,7 @@ class BatchedCrossValidation(Protocol):
         """Densities of equal families are cross-validated together; None is cross-validated alone."""
 
     def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[Any]) -> Tensor:
-        """Return log p_c of densities of the family, (M, n, k), by models fitted without the row; NaN in no fold."""
+        """Return log p_c (M, n, k) of densities of the family, by models fitted without the row; NaN for others."""
 
 
 def held_out_log_prob(
@@ -145,19 +149,21 @@ def held_out_log_prob(
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
 
-    Candidates of one family come together; past the time limit of the fit the remaining ones do not come. Candidates
-    that share `transform` are fitted to its output. Rows that are in no validation part are NaN.
+    Candidates of one family come together. The time limit of the fit ends the iteration early. Candidates that share
+    `transform` are fitted to its output. Rows that are in no validation part are NaN.
     """
     batches: dict[Hashable, list[int]] = defaultdict(list)
     split = [split_transform(candidate, transform) for candidate in candidates]
-    for index, (density, transformed) in enumerate(split):
+    for index, (density, is_transformed) in enumerate(split):
         family = density.cv_family if isinstance(density, BatchedCrossValidation) else None
-        batches[transformed, index if family is None else family].append(index)
-    space = None if transform is None else transform(sample.X)
+        key = ("alone", index) if family is None else ("family", family)
+        batches[is_transformed, key].append(index)
+    transformed_X, log_jacobian = (None, None) if transform is None else transform(sample.X)
     progress = current_fit()
     for done, indices in enumerate(batches.values(), start=1):
-        densities, (density, transformed) = [split[index][0] for index in indices], split[indices[0]]
-        points = sample._replace(X=space[0]) if space is not None and transformed else sample
+        densities = [split[index][0] for index in indices]
+        density, is_transformed = split[indices[0]]
+        points = sample._replace(X=transformed_X) if transformed_X is not None and is_transformed else sample
         if isinstance(density, BatchedCrossValidation) and density.cv_family is not None:
             log_prob = density.held_out_log_prob(points, densities)
         else:
@@ -165,8 +171,8 @@ def held_out_log_prob(
             for train, rows in zip(points.train, points.valid, strict=True):
                 fitted = clone(density).fit(points.X[train], points.classes[train].numpy(), points.weight[train])
                 log_prob[0, rows] = fitted.log_prob(points.X[rows])
-        if space is not None and transformed:
-            log_prob += space[1][:, None]
+        if log_jacobian is not None and is_transformed:
+            log_prob += log_jacobian[:, None]
         yield indices, log_prob
         progress.update(done, len(batches))
         if progress.time_left <= 0.0:
@@ -224,11 +230,12 @@ def stacking_weights(log_proba: Tensor, weight: Tensor, min_weight: Tensor | flo
     weights = _drop_small(weights, floor[indices])
     mask = weights > 0
     indices = indices[mask]
-    weights = _em(weights[mask], likelihood[mask], share, EM_ROUNDS[0][0])  # redistributes the weight of those dropped
+    weights = _em(weights[mask], likelihood[mask], share, EM_ROUNDS[0][0])  # spreads the weight of dropped candidates
     return torch.zeros_like(log_proba[:, 0]).index_put_((indices,), _drop_small(weights, floor[indices]))
 
 
 def _em(weights: Tensor, likelihood: Tensor, share: Tensor, steps: int) -> Tensor:
+    """Return the weights (M,) after some EM steps, for likelihoods (M, n) of points with shares (n,)."""
     for _ in range(steps):
         weights = weights * (likelihood @ (share / (weights @ likelihood))) ** EM_EXPONENT
         weights = weights / weights.sum()

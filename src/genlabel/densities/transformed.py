@@ -1,4 +1,4 @@
-"""Densities of transformed features: of power-transformed ones, and of those of a trained network (arXiv Alg. 2)."""
+"""Densities of transformed features: power-transformed ones, or the latent ones of a trained network (arXiv Alg. 2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ MAX_POWER_ROWS = 5_000  # number of rows above which the powers are estimated on
 
 
 class PowerTransform(NamedTuple):
-    """Yeo-Johnson transform of each feature, followed by standardization."""
+    """Yeo-Johnson transform of each feature, followed by standardization.
+
+    scikit-learn's `PowerTransformer` has neither sample weights nor the Jacobian that a density needs.
+    """
 
     power: Tensor  # (d,)
     center: Tensor  # (d,)
@@ -29,7 +32,7 @@ class PowerTransform(NamedTuple):
 
     @classmethod
     def fit(cls, X: Tensor, weight: Tensor) -> PowerTransform:
-        """Fit the powers of the largest weighted likelihood to points (n, d): a grid, then golden-section search.
+        """Fit the powers that maximize the weighted likelihood of points (n, d), by a grid and golden-section search.
 
         Above 5,000 rows the powers are estimated on a subsample; center and scale are those of all rows. A feature
         without a finite likelihood, for example a constant, has power 1.
@@ -111,7 +114,7 @@ class _SignedLogs(NamedTuple):
 
 
 def _chunks(X: Tensor) -> list[slice]:
-    """Return chunks of rows that bound the memory of intermediate results; on a GPU a single one."""
+    """Return chunks of rows that bound the memory of intermediate results; one chunk on a GPU."""
     return chunks(len(X), len(X) if X.is_cuda else max(1, MAX_CHUNK_VALUES // X.shape[1]))
 
 
@@ -122,7 +125,7 @@ class PowerTransformedDensity(ClassDensity):
 
     The powers maximize the likelihood over all points, as in `sklearn.preprocessing.PowerTransformer`: skewed and
     long-tailed features become closer to normal. The log-density is that of the original point: it includes the
-    Jacobian. (A negative power maps the line to an interval; the small mass that a density has outside is lost.)
+    Jacobian. A negative power maps the line to an interval; the small mass that a density has outside is lost.
 
     Parameters
     ----------
@@ -283,7 +286,7 @@ def encode_rows(encoder: Any, X: Tensor, depth: int) -> Tensor:
     except (RuntimeError, IndexError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"the network cannot encode X of shape {tuple(X.shape)} to depth {depth} ({reason}); pass rows like its "
-            "training rows, and a depth that it has"
+            f"the network cannot encode X of shape {tuple(X.shape)} to depth {depth} ({reason}); pass rows of the same "
+            "shape as its training rows, and a depth that it has"
         ) from error
     return features

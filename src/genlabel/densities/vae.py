@@ -87,7 +87,7 @@ class VAEDensity(NeuralDensity):
     gain = 2.0
 
     def _check_parameters(self) -> None:
-        check_count("latent_dim", self._size)
+        check_count("latent_dim", self._latent_size)
         check_count("n_samples", self.n_samples)
         check_count("train_samples", self.train_samples)
         hidden_sizes(self.hidden)
@@ -99,18 +99,18 @@ class VAEDensity(NeuralDensity):
         super()._check_parameters()
 
     @property
-    def _size(self) -> int:
+    def _latent_size(self) -> int:
         """Number of latent dimensions."""
         return min(self.n_features_in_, MAX_LATENT) if self.latent_dim is None else self.latent_dim
 
     def _build(self, d: int, k: int) -> nn.Module:
-        return _Autoencoder(d, k, self._size, hidden_sizes(self.hidden), self.noise, self.floor)
+        return _Autoencoder(d, k, self._latent_size, hidden_sizes(self.hidden), self.noise, self.floor)
 
     def _point_loss(self, network: Any, rng: np.random.Generator) -> PointLoss:
         self.query_seed_ = int(rng.integers(2**31))
 
         def loss(x: Tensor, c: Tensor, rng: np.random.Generator) -> Tensor:
-            eps = torch.from_numpy(rng.standard_normal((self.train_samples, len(x), self._size), np.float32))
+            eps = torch.from_numpy(rng.standard_normal((self.train_samples, len(x), self._latent_size), np.float32))
             return -_bound(network, x, c, eps.to(x))
 
         return loss
@@ -122,22 +122,24 @@ class VAEDensity(NeuralDensity):
         # phi^(size + 1) = phi + 1 (the golden ratio for one dimension).
         phi = 2.0
         for _ in range(60):
-            phi = (1.0 + phi) ** (1.0 / (self._size + 1))
-        steps, draws = phi ** -np.arange(1.0, self._size + 1.0), []
+            phi = (1.0 + phi) ** (1.0 / (self._latent_size + 1))
+        steps = phi ** -np.arange(1.0, self._latent_size + 1.0)
+        draws = []
         for n in (from_prior, self.n_samples - from_prior):
-            uniform = (rng.random(self._size) + np.arange(n)[:, None] * steps) % 1.0
+            uniform = (rng.random(self._latent_size) + np.arange(n)[:, None] * steps) % 1.0
             draws.append(torch.special.ndtri(torch.from_numpy(uniform.clip(1e-12, 1.0 - 1e-12))))
         eps = torch.cat(draws).to(x)[:, None]
         return _bound(network, x, c[None], eps, from_prior)
 
     def _draw(self, network: Any, n: int, c: Tensor, rng: np.random.Generator) -> Tensor:
-        z, e = (torch.from_numpy(rng.standard_normal((n, size))).to(c) for size in (self._size, self.n_features_in_))
+        z = torch.from_numpy(rng.standard_normal((n, self._latent_size))).to(c)
+        noise = torch.from_numpy(rng.standard_normal((n, self.n_features_in_))).to(c)
         decoded: _Normal = network.decode(z, c.expand(n, -1))
-        return decoded.mean + e * decoded.log_std.exp()
+        return decoded.mean + noise * decoded.log_std.exp()
 
     @property
     def _row_values(self) -> int:
-        return self.n_samples * max(self._size, self.n_features_in_, *hidden_sizes(self.hidden))
+        return self.n_samples * max(self._latent_size, self.n_features_in_, *hidden_sizes(self.hidden))
 
 
 class _Normal(NamedTuple):
@@ -178,24 +180,26 @@ class _Autoencoder(nn.Module):
 def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0) -> Tensor:
     """Return the importance-weighted bound (n,) of points (n, d) of classes (n or 1, k) from draws (S, n or 1, latent).
 
-    The first draws come from the prior, the others are scaled and shifted by the encoder. The proposal of every draw is
-    the mixture of the two in proportion to their number.
+    The first `from_prior` draws are used as draws of the prior; the others are scaled and shifted by the encoder. The
+    proposal of every draw is the mixture of the two, in proportion to their numbers.
     """
     q: _Normal = network.encode(x, c)
-    parts = [eps[:from_prior], q.mean + eps[from_prior:] * q.log_std.exp()]
-    share, weights = from_prior / len(eps), []
-    for z in parts:
+    prior_fraction = from_prior / len(eps)
+    log_weights = []
+    for z in (eps[:from_prior], q.mean + eps[from_prior:] * q.log_std.exp()):
         if len(z):
             prior = -0.5 * (z**2 + LOG_2_PI).sum(-1)
-            proposal = q.log_prob(z) + math.log1p(-share)
-            if share:
-                proposal = torch.logaddexp(proposal, prior + math.log(share))
+            proposal = q.log_prob(z) + math.log1p(-prior_fraction)
+            if prior_fraction:
+                proposal = torch.logaddexp(proposal, prior + math.log(prior_fraction))
             decoded: _Normal = network.decode(z, c)
-            weights.append(prior + decoded.log_prob(x) - proposal)
-    return torch.logsumexp(torch.cat(weights), 0) - math.log(len(eps))
+            log_weights.append(prior + decoded.log_prob(x) - proposal)
+    return torch.logsumexp(torch.cat(log_weights), 0) - math.log(len(eps))
 
 
 def _layers(n_in: int, hidden: tuple[int, ...], n_out: int) -> nn.Sequential:
-    sizes = (n_in, *hidden, n_out)
-    pairs = [(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(sizes)]
-    return nn.Sequential(*[layer for pair in pairs for layer in pair][:-1])
+    """Return linear layers with ReLU between them."""
+    layers: list[nn.Module] = []
+    for size, next_size in pairwise((n_in, *hidden, n_out)):
+        layers += [nn.Linear(size, next_size), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])

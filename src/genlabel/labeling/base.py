@@ -85,16 +85,18 @@ class Labeler(BaseEstimator, ABC):
         labels of the batch before mixing, `draw` how it was mixed, and `info` its clean rows and rows of the training
         set, if known.
         """
-        x, n, batch = as_tensor(x_mix), len(draw.partner), info or BatchInfo()
-        shapes = [tuple(values.shape if isinstance(values, Tensor) else np.shape(values)) for values in (x, y)]
-        if any(shape[:1] != (n,) for shape in shapes):
-            raise ValueError(f"x_mix has shape {shapes[0]}, y {shapes[1]}, but the draw pairs {n} rows; pass one batch")
+        x, n = as_tensor(x_mix), len(draw.partner)
+        batch = info or BatchInfo()
+        x_shape, y_shape = tuple(x.shape), tuple(y.shape if isinstance(y, Tensor) else np.shape(y))
+        if x_shape[:1] != (n,) or y_shape[:1] != (n,):
+            raise ValueError(f"x_mix has shape {x_shape}, y {y_shape}, but the draw pairs {n} rows; pass one batch")
         known, dtype = self._known_classes(), _label_dtype(x.dtype)
         with torch.no_grad():
-            if len(shapes[1]) == 2:
+            if len(y_shape) == 2:
                 targets = to_device(y, x, dtype)
                 if known is not None and targets.shape[1] != len(known):
-                    raise ValueError(f"y has {targets.shape[1]} columns, but {len(known)} classes are known; fit again")
+                    columns = targets.shape[1]
+                    raise ValueError(f"y has {columns} columns, but the labeler has {len(known)} classes; fit it again")
             else:
                 names = as_numpy(y)
                 classes, index = read_classes(names) if known is None else (known, index_labels(names, known))
@@ -113,6 +115,7 @@ class Labeler(BaseEstimator, ABC):
         """Label points (n, ...) mixed from rows with the labels `targets` (n, k)."""
 
     def _known_classes(self) -> NDArray[Any] | None:
+        """Return the classes that `fit` saw; None before it."""
         return getattr(self, "classes_", None)
 
 
@@ -201,7 +204,7 @@ def observe_and_label(
 ) -> Tensor:
     """Update a labeler with the features `observed`, then return the labels of the mixed `features`.
 
-    Everything that a step does with a labeler that learns (arXiv Alg. 3), in one function that can be compiled.
+    One function, which can be compiled, for all that a step does with a labeler that learns (arXiv Alg. 3).
     """
     with torch.no_grad():
         labeler.observe(observed.to(_label_dtype(observed.dtype)), observed_targets, draw)

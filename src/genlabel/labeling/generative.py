@@ -94,7 +94,7 @@ class GenLabel(Labeler):
     def log_posterior(
         self, points: NDArray[np.float64], class_weight: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Return the log-posterior (m, k) of points (m, d) under the fitted density; class weights tilt the priors."""
+        """Return the log-posterior (m, k) of points (m, d); class weights are factors of the priors."""
         posterior = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self._log_priors(class_weight))
         return np.ascontiguousarray(posterior.log_proba.numpy())
 
@@ -117,12 +117,13 @@ class GenLabel(Labeler):
             mixed = vanished if info.clean is None else vanished[torch.from_numpy(~info.clean)]
             if len(mixed) and bool(mixed.all()):
                 message = f"{density!r} vanishes at all of {len(mixed)} mixed points; they keep mixup's labels"
-                warn(("lost", repr(density)), message, DensityWarning)
+                warn(("vanishes", repr(density)), message, DensityWarning)
+        keeps_mixup = vanished
         if self.same_class == "keep":
             partner = to_device(draw.partner, targets)
-            vanished = vanished | (targets == targets[partner]).all(1, keepdim=True)
-        if vanished.is_cuda or bool(vanished.any()):
-            y_gen = torch.where(vanished, blend(targets, draw), y_gen)
+            keeps_mixup = vanished | (targets == targets[partner]).all(1, keepdim=True)
+        if keeps_mixup.is_cuda or bool(keeps_mixup.any()):
+            y_gen = torch.where(keeps_mixup, blend(targets, draw), y_gen)
         return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
 
     def _log_priors(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
@@ -141,14 +142,17 @@ def _mixed_log_prob(density: ClassDensity, x: Tensor, draw: MixParams, info: Bat
     mixed: Any = slice(None) if info.clean is None else np.flatnonzero(~info.clean)
     index = mixed if info.clean is None else to_device(mixed, x)
     if info.rows is not None:
-        parents = (as_numpy(draw.lam)[mixed], info.points) if info.points is not None else ()
+        lam = None if info.points is None else as_numpy(draw.lam)[mixed]
         rows, partners = info.rows, info.rows[as_numpy(draw.partner)]
-        values: Tensor = density.log_prob_of_pairs(x[index], rows[mixed], partners[mixed], *parents)
+        values: Tensor = density.log_prob_of_pairs(x[index], rows[mixed], partners[mixed], lam, info.points)
     else:
         if density.cross_fitted:
             name = type(density).__name__
-            message = f"{name} is cross-fitted, but the rows of the batch are unknown; pass BatchInfo(rows=...)"
-            warn(("rows", name), f"{message}. Labels come from the fit to all rows", DensityWarning)
+            message = (
+                f"{name} is cross-fitted, but the rows of the batch are unknown; labels come from the fit to all rows; "
+                "pass BatchInfo(rows=...)"
+            )
+            warn(("rows", name), message, DensityWarning)
         values = density.log_prob(x[index])
     if info.clean is None:
         return values
@@ -174,8 +178,8 @@ class GenLabelSampler(Sampler):
     alpha : float
         Parameter of the mixing weights' distribution, Beta(alpha, alpha).
     n_aug : float or int
-        Number of points: a fraction of the rows (float), or a number (int). Every row is a parent equally often, up to
-        one.
+        Number of points: a fraction of the rows (float), or a number (int). The points are a random part of whole
+        passes, each of which mixes every row once.
     output : "hard", "soft" or "weighted"
         See :meth:`fit_resample`.
     standardize : bool

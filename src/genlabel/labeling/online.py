@@ -93,11 +93,11 @@ class OnlineGenLabel(Labeler):
         y_mix: Tensor = blend(targets, draw)
         if gamma == 0.0:
             return y_mix
-        log_proba, vanished = self.density.posterior(x_mix, y_mix, self.top_k)
+        log_proba, keeps_mixup = self.density.posterior(x_mix, y_mix, self.top_k)
         if self.same_class == "keep":
             partner = torch.as_tensor(draw.partner, device=targets.device)
-            vanished = vanished | (targets == targets[partner]).all(1, True)
-        y_gen = torch.where(vanished, y_mix, log_proba.exp().to(y_mix.dtype))
+            keeps_mixup = keeps_mixup | (targets == targets[partner]).all(1, True)
+        y_gen = torch.where(keeps_mixup, y_mix, log_proba.exp().to(y_mix.dtype))
         if check_count("warmup_steps", self.warmup_steps, low=0):
             gamma = (gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)).to(y_mix.dtype)
         return torch.lerp(y_mix, y_gen, gamma)

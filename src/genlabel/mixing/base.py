@@ -36,10 +36,11 @@ class MixParams(NamedTuple):
         """Return the same draw with the first `count` rows left unmixed."""
         if not count:
             return self
-        plain = identity_params(len(self.partner), like=self)
-        clean = plain.partner < count
-        box = None if self.box is None else np.where(clean[:, None], plain.box, self.box)
-        return MixParams(np.where(clean, plain.partner, self.partner), np.where(clean, 1.0, self.lam), self.depth, box)
+        identity = identity_params(len(self.partner), like=self)
+        clean = identity.partner < count
+        partner, lam = np.where(clean, identity.partner, self.partner), np.where(clean, 1.0, self.lam)
+        box = None if self.box is None else np.where(clean[:, None], identity.box, self.box)
+        return MixParams(partner, lam, self.depth, box)
 
     def batch(self, step: int, size: int | None = None) -> MixParams:
         """Return the draw of one batch of a stack, without its padding if `size` is given."""
@@ -47,7 +48,7 @@ class MixParams(NamedTuple):
         return MixParams(self.partner[step, :size], self.lam[step, :size], int(self.depth[step]), box)
 
     def flatten(self) -> MixParams:
-        """Return a stack as one batch of T n rows, for row-wise work; its depth is 0."""
+        """Return a stack as one batch of T n rows, for operations on single rows; its depth is 0."""
         steps, size = self.partner.shape
         partner = (np.arange(steps)[:, None] * size + self.partner).ravel()
         return MixParams(partner, self.lam.ravel(), 0, None if self.box is None else self.box.reshape(-1, 4))
@@ -128,9 +129,15 @@ def blend(values: Any, draw: MixParams) -> Any:
 
 def as_points(X: Any, draw: MixParams) -> Array:
     """Return `X` as a floating tensor or a float64 array; raise unless it has as many rows as the draw."""
-    is_ready = type(X) is np.ndarray and X.dtype == np.float64
-    points: Array = X if is_ready else as_tensor(X) if isinstance(X, Tensor) else as_tensor(X).numpy()
-    expected, n = len(draw.partner), points.shape[0] if points.ndim else 0
+    points: Array
+    if isinstance(X, Tensor):
+        points = as_tensor(X)
+    elif type(X) is np.ndarray and X.dtype == np.float64:
+        points = X
+    else:
+        points = as_tensor(X).numpy()
+    expected = len(draw.partner)
+    n = points.shape[0] if points.ndim else 0
     if n != expected:
         raise ValueError(f"the draw is for {expected} rows, but X has {n}; draw with n={n}")
     return points
@@ -162,7 +169,8 @@ def draw_to_device(draw: MixParams, like: Tensor) -> MixParams:
 def stack_draws(draws: Sequence[MixParams]) -> MixParams:
     """Stack the draws of T batches, each padded to the largest batch by rows that are not mixed."""
     shape = len(draws), max(len(draw.partner) for draw in draws)
-    partner, lam = np.tile(np.arange(shape[1]), (len(draws), 1)), np.ones(shape)
+    partner = np.tile(np.arange(shape[1]), (len(draws), 1))
+    lam = np.ones(shape)
     box = None if draws[0].box is None else np.zeros((*shape, 4))
     for t, draw in enumerate(draws):
         n = len(draw.partner)

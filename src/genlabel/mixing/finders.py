@@ -25,9 +25,11 @@ Classes = NDArray[np.int64]
 INNER_NODES = 7
 """Points inside a segment that are evaluated if its ends lie on the same side of the surface."""
 MAX_STEPS = 60
+"""Largest number of steps of a root search."""
 MAX_LOG_RATIO = 1e8
-"""Differences of log-densities are clipped to this: they are infinite where a density vanishes."""
+"""Bound on differences of log-densities, which are infinite where a density vanishes."""
 MAX_PROJECTIONS, BISECTIONS = 25, 50
+"""Largest number of moves of a point by projections, and bisections in one move."""
 
 
 class Candidates(NamedTuple):
@@ -41,7 +43,7 @@ class Finder(ABC):
     """Base class of searches for points with log p_j - log p_i = logit(lambda)."""
 
     patience: ClassVar[int]
-    """A pair of classes is given up when fewer than one in this many searches succeeds."""
+    """Searches per success above which a pair of classes is given up."""
 
     @abstractmethod
     def find(self, pair: Classes, log_ratio: Floats, rng: np.random.Generator) -> Candidates:
@@ -49,7 +51,7 @@ class Finder(ABC):
 
 
 def third_is_likelier(log_prob: Floats, pair: Classes) -> NDArray[np.bool_]:
-    """Return a mask (m,) of points at which a third class is more likely than one of the pair."""
+    """Return the mask (m,) of points at which a third class is more likely than the less likely one of the pair."""
     rows = np.arange(len(pair))[:, None]
     others = log_prob.copy()
     others[rows, pair] = -np.inf
@@ -82,32 +84,39 @@ class QuadricFinder(Finder):
     def find(self, pair: Classes, log_ratio: Floats, rng: np.random.Generator) -> Candidates:
         """Draw a line for each pair, and solve for its root."""
         mean, matrix, log_det = self.gaussians
-        classes, shape = torch.from_numpy(pair.T.copy()), (len(pair), mean.shape[1])
-        normal = (torch.from_numpy(rng.standard_normal(shape)) for _ in classes)
-        start, end = (_times_own(z, self.spread, c) + mean[c] for z, c in zip(normal, classes, strict=True))
-        # Coefficients of t^2, t and 1 in log p_c(start + t (end - start)), up to d/2 log 2 pi.
+        classes = torch.from_numpy(pair.T.copy())
+        start, end = (self._draw_points(c, rng) for c in classes)
+        direction = end - start
+        # Coefficients of t^2, t and 1 in log p_c(start + t direction), up to d/2 log 2 pi, for c = i and c = j.
         coefficients = []
         for c in classes:
-            a, v = _times_own(start - mean[c], matrix, c), _times_own(end - start, matrix, c)
+            a = _multiply_by_class(start - mean[c], matrix, c)
+            v = _multiply_by_class(direction, matrix, c)
             coefficients.append((-0.5 * (v * v).sum(1), -(a * v).sum(1), -0.5 * ((a * a).sum(1) + log_det[c])))
-        square, slope, constant = (second - first for first, second in zip(*coefficients, strict=True))
+        square, slope, constant = (of_j - of_i for of_i, of_j in zip(*coefficients, strict=True))
         t = roots_on_segment(square, slope, constant - torch.from_numpy(log_ratio), rng)
-        points = start + t[:, None] * (end - start)
-        result = Candidates(points.numpy(), np.full((len(t), len(mean)), np.nan))
+        points = (start + t[:, None] * direction).numpy()
+        log_prob = np.full((len(t), len(mean)), np.nan)
         rows = t.isfinite().nonzero()[:, 0].numpy()
-        result.log_prob[rows] = self.density.log_prob(result.points[rows])
-        rows = rows[~third_is_likelier(result.log_prob[rows], pair[rows])]
-        # The coefficients lose digits far from the mean; the density itself does not.
-        error = np.diff(np.take_along_axis(result.log_prob[rows], pair[rows], 1))[:, 0] - log_ratio[rows]
-        slopes = (2.0 * square * t + slope)[rows].numpy()
-        step = np.divide(error, slopes, out=np.zeros_like(error), where=slopes != 0.0)
-        result.points[rows] -= step[:, None] * (end - start)[rows].numpy()
-        result.log_prob[rows] = self.density.log_prob(result.points[rows])
-        return result
+        log_prob[rows] = self.density.log_prob(points[rows])
+        rows = rows[~third_is_likelier(log_prob[rows], pair[rows])]
+        # One Newton step: the coefficients lose digits far from the mean; the density itself does not.
+        error = np.diff(np.take_along_axis(log_prob[rows], pair[rows], 1))[:, 0] - log_ratio[rows]
+        slope_at_root = (2.0 * square * t + slope)[rows].numpy()
+        step = np.divide(error, slope_at_root, out=np.zeros_like(error), where=slope_at_root != 0.0)
+        points[rows] -= step[:, None] * direction[rows].numpy()
+        log_prob[rows] = self.density.log_prob(points[rows])
+        return Candidates(points, log_prob)
+
+    def _draw_points(self, classes: Tensor, rng: np.random.Generator) -> Tensor:
+        """Draw a point of each class (m,) from its Gaussian, (m, d)."""
+        mean = self.gaussians.mean
+        normal = torch.from_numpy(rng.standard_normal((len(classes), mean.shape[1])))
+        return _multiply_by_class(normal, self.spread, classes) + mean[classes]
 
 
-def _times_own(x: Tensor, matrix: Tensor, classes: Tensor) -> Tensor:
-    """Return x A_c for each row x (m, d) and its class c (m,)."""
+def _multiply_by_class(x: Tensor, matrix: Tensor, classes: Tensor) -> Tensor:
+    """Return x A_c for each row x (m, d) and its class c (m,); `matrix` (k, d, d) holds the A_c."""
     result = torch.empty_like(x)
     for c in range(len(matrix)):
         mask = classes == c
@@ -121,23 +130,20 @@ def roots_on_segment(square: Tensor, slope: Tensor, constant: Tensor, rng: np.ra
     q = -0.5 * (slope + torch.copysign((slope * slope - 4.0 * square * constant).sqrt(), slope))
     both = torch.stack([q / square, constant / q], 1)
     inside = (both >= 0.0) & (both <= 1.0)
-    second = inside[:, 1] & (~inside[:, 0] | torch.from_numpy(rng.random(len(q)) < 0.5))
-    root = torch.where(second, both[:, 1], both[:, 0])
+    take_second = inside[:, 1] & (~inside[:, 0] | torch.from_numpy(rng.random(len(q)) < 0.5))
+    root = torch.where(take_second, both[:, 1], both[:, 0])
     return torch.where(inside.any(1), root, torch.full_like(root, torch.nan))
 
 
 class Brackets(NamedTuple):
-    """Lines x = origin + t direction, (m, d) each, with an interval of t, from low to high (m,), that may hold a root.
+    """Lines x = origin + t direction with an interval of t, from low to high, that may hold a root."""
 
-    `at_low` and `at_high` (m,) are log p_j - log p_i minus the wanted log-ratio at its ends.
-    """
-
-    origin: Floats
-    direction: Floats
-    low: Floats
-    high: Floats
-    at_low: Floats
-    at_high: Floats
+    origin: Floats  # (m, d)
+    direction: Floats  # (m, d)
+    low: Floats  # (m,)
+    high: Floats  # (m,)
+    at_low: Floats  # log p_j - log p_i minus the wanted log-ratio at t = low, (m,)
+    at_high: Floats  # the same at t = high, (m,)
 
     def points(self, t: Floats, which: Any = slice(None)) -> Floats:
         """Return the points of the lines `which` at t."""
@@ -152,9 +158,9 @@ class Brackets(NamedTuple):
         """Return some of the lines."""
         return Brackets(*(field[rows] for field in self))
 
-    def assign(self, rows: Classes, others: Brackets) -> None:
+    def assign(self, rows: Classes, brackets: Brackets) -> None:
         """Replace some of the lines in place."""
-        for field, values in zip(self, others, strict=True):
+        for field, values in zip(self, brackets, strict=True):
             field[rows] = values
 
 
@@ -162,12 +168,12 @@ class Brackets(NamedTuple):
 class SegmentFinder(Finder):
     """Find a sign change of log p_j - log p_i - logit(lambda) between a row of class i and a row of class j.
 
-    If the signs at the two rows are equal, points between them are evaluated; if there is no change either, a line
-    along the gradient. The root in a bracket is found by Chandrupatla's method (1997): bisection, with inverse
-    quadratic interpolation where that is safe. A line is dropped at once if a third class is the most likely near its
-    root.
+    If the signs at the two rows are equal, points between them are evaluated, and if these have the same sign, a line
+    along the gradient. Chandrupatla's method (1997) finds the root in a bracket: bisection, with inverse quadratic
+    interpolation where that is safe. A line is dropped at once if a third class is the most likely near its root.
 
-    A search ends when the error in p_j / (p_i + p_j) is at most `tolerance`.
+    A search ends when the error in p_j / (p_i + p_j) is at most `tolerance`, a criterion that
+    `scipy.optimize.elementwise.find_root` does not have.
     """
 
     patience: ClassVar[int] = 50
@@ -177,7 +183,7 @@ class SegmentFinder(Finder):
         self.X, self.index = X, index
         self.tolerance = tolerance
         self.row_log_prob = np.full((len(X), len(density.classes_)), np.nan)
-        """log p_c of the rows that were an end of a segment so far, (n, k)."""
+        """log p_c of the rows that have been ends of a segment, (n, k); NaN for the others."""
 
     def find(self, pair: Classes, log_ratio: Floats, rng: np.random.Generator) -> Candidates:
         """Draw two rows for each pair, and search for a root between them."""
@@ -225,17 +231,19 @@ class SegmentFinder(Finder):
 
     def brackets_inside(self, ends: Brackets, pair: Classes, log_ratio: Floats) -> Brackets:
         """Return brackets between points inside the segments, or along the gradient at the best of these points."""
-        m, t = len(pair), np.linspace(0.0, 1.0, INNER_NODES + 2)
+        m = len(pair)
+        t = np.linspace(0.0, 1.0, INNER_NODES + 2)
         nodes = ends.origin[:, None] + t[1:-1, None] * ends.direction[:, None]
-        shape, repeated = (m, INNER_NODES), (np.repeat(pair, INNER_NODES, 0), np.repeat(log_ratio, INNER_NODES))
-        inner, third = _compare(self.density.log_prob(nodes.reshape(m * INNER_NODES, -1)), *repeated)
-        values = np.column_stack([ends.at_low, inner.reshape(shape), ends.at_high])
+        log_prob = self.density.log_prob(nodes.reshape(m * INNER_NODES, -1))
+        difference, is_third = _compare(log_prob, np.repeat(pair, INNER_NODES, 0), np.repeat(log_ratio, INNER_NODES))
+        inner, third = difference.reshape(m, INNER_NODES), is_third.reshape(m, INNER_NODES)
+        values = np.column_stack([ends.at_low, inner, ends.at_high])
         changes = values[:, :-1] * values[:, 1:] <= 0.0
-        at, rows = changes.argmax(1), np.arange(m)
-        signs = values[rows, at], values[rows, at + 1]
-        brackets = Brackets(ends.origin.copy(), ends.direction.copy(), t[at], t[at + 1], *signs)
-        best = np.nan_to_num(np.abs(inner.reshape(shape)), nan=np.inf).argmin(1)
-        rest = np.flatnonzero(~changes.any(1) & ~third.reshape(shape)[rows, best])
+        rows, first = np.arange(m), changes.argmax(1)  # the first interval with a change of sign, if there is one
+        at_ends = values[rows, first], values[rows, first + 1]
+        brackets = Brackets(ends.origin.copy(), ends.direction.copy(), t[first], t[first + 1], *at_ends)
+        best = np.nan_to_num(np.abs(inner), nan=np.inf).argmin(1)
+        rest = np.flatnonzero(~changes.any(1) & ~third[rows, best])
         if len(rest):
             max_length = 0.5 * np.linalg.norm(ends.direction[rest], axis=1)
             lines = self.brackets_along_gradient(nodes[rest, best[rest]], max_length, pair[rest], log_ratio[rest])
@@ -258,7 +266,7 @@ class SegmentFinder(Finder):
 
 
 def _compare(log_prob: Floats, pair: Classes, log_ratio: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return log p_j - log p_i minus the log-ratio, and a mask of points where a third class is likeliest, (m,)."""
+    """Return log p_j - log p_i minus the log-ratio, and the mask of points where a third class is most likely, (m,)."""
     own = log_prob[np.arange(len(pair))[:, None], pair]
     with np.errstate(invalid="ignore"):
         difference = np.clip(own[:, 1] - own[:, 0] - log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
@@ -275,11 +283,13 @@ def bracketed_roots(
 ) -> Floats:
     """Return a root of each of m functions within its bracket, (m,), by Chandrupatla's method, all at once.
 
-    `function(t, which)` and `is_near(value, which)` evaluate the functions with the indices `which`.
+    `function(t, which)` evaluates the functions with the indices `which`, and `is_near(value, which)` returns the mask
+    of values that end a search.
     """
-    lower = np.abs(at_low) <= np.abs(at_high)
-    best, value = np.where(lower, low, high), np.where(lower, at_low, at_high)
+    low_is_better = np.abs(at_low) <= np.abs(at_high)
+    best, value = np.where(low_is_better, low, high), np.where(low_is_better, at_low, at_high)
     which = np.flatnonzero(~is_near(value, np.arange(len(low))))
+    # The root lies between a, the newest point, and b; c is the point before, for the interpolation.
     a, b, fa, fb = high[which], low[which], at_high[which], at_low[which]
     t = np.full(len(which), 0.5)
     for _ in range(MAX_STEPS):
@@ -287,9 +297,9 @@ def bracketed_roots(
             break
         x = a + t * (b - a)
         fx = function(x, which)
-        same = np.sign(fx) == np.sign(fa)
-        c, fc = np.where(same, a, b), np.where(same, fa, fb)
-        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        same_sign = np.sign(fx) == np.sign(fa)
+        c, fc = np.where(same_sign, a, b), np.where(same_sign, fa, fb)
+        b, fb = np.where(same_sign, b, a), np.where(same_sign, fb, fa)
         a, fa = x, fx
         better = np.abs(fx) < np.abs(value[which])
         best[which[better]], value[which[better]] = x[better], fx[better]
@@ -300,9 +310,8 @@ def bracketed_roots(
     return best
 
 
-def next_fraction(*bracket: Floats) -> Floats:
-    """Return where to evaluate next between a and b: interpolated where that is safe, else the middle."""
-    a, b, c, fa, fb, fc = bracket
+def next_fraction(a: Floats, b: Floats, c: Floats, fa: Floats, fb: Floats, fc: Floats) -> Floats:
+    """Return the next point as a fraction of the way from a to b: interpolated where that is safe, else the middle."""
     with np.errstate(divide="ignore", invalid="ignore"):
         xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
         inverse = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
@@ -312,21 +321,21 @@ def next_fraction(*bracket: Floats) -> Floats:
 
 
 class _Projected(NamedTuple):
-    """Points (m, d), their projections onto the manifolds (m, k, d), log-densities (m, k), errors of the ratio (m,)."""
+    """Points with their projections onto the manifolds."""
 
-    points: Tensor
-    projections: Tensor
-    log_prob: Tensor
-    error: Tensor
+    points: Tensor  # (m, d)
+    projections: Tensor  # (m, k, d)
+    log_prob: Tensor  # (m, k)
+    error: Tensor  # log p_j - log p_i minus the wanted log-ratio, (m,)
 
 
 @final
 class ProjectionFinder(Finder):
     """GenMix+GAN: alternate between projecting points onto the manifolds and moving them with frozen projections.
 
-    From a random point between two rows (arXiv Section F.3, GenMix+GAN): the point is projected onto the manifolds, is
-    moved to where its distances to the *frozen* projections have the wanted difference, within a trust radius, and is
-    projected again. A step that does not reduce the error is undone, and the radius is halved. All points move at once.
+    A search starts at a random point between two rows (arXiv Section F.3, GenMix+GAN). The point is projected onto the
+    manifolds, is moved to where its distances to the *frozen* projections have the wanted difference, within a trust
+    radius, and is projected again. A step that does not reduce the error is undone, and the radius is halved.
 
     NOTE[PAPER]: the step goes along m_j - m_i, not along the gradient. On that line the difference of the distances is
     monotone in every norm, so that bisection solves the small problem; the gradient of an L1 or L-infinity distance is
@@ -347,11 +356,12 @@ class ProjectionFinder(Finder):
         first, second = (self.X[rows] for rows in draw_rows(self.index, pair, rng).T)
         start = first + rng.uniform(0.25, 0.75, size=(len(pair), 1)) * (second - first)
         classes, wanted = torch.from_numpy(pair), torch.from_numpy(log_ratio)
+        wanted_ratio = wanted.sigmoid()
         state = self._project(torch.from_numpy(start), classes, wanted)
         radius = torch.full_like(wanted, 0.5)  # as a fraction of the distance to the further projection
         for _ in range(MAX_PROJECTIONS):
-            far = ((state.error + wanted).sigmoid() - wanted.sigmoid()).abs() > self.tolerance
-            rows = far.nonzero()[:, 0]
+            is_far = ((state.error + wanted).sigmoid() - wanted_ratio).abs() > self.tolerance
+            rows = is_far.nonzero()[:, 0]
             if len(rows) == 0:
                 break
             old = _Projected(*(field[rows] for field in state))
@@ -364,6 +374,7 @@ class ProjectionFinder(Finder):
         return Candidates(state.points.numpy(), state.log_prob.numpy())
 
     def _project(self, points: Tensor, pair: Tensor, log_ratio: Tensor) -> _Projected:
+        """Return points with their projections and errors."""
         projections = self.manifolds.project(points)
         log_prob = self.manifolds.log_prob_near(points, projections)
         return _Projected(points, projections, log_prob, _difference(log_prob, pair) - log_ratio)

@@ -27,9 +27,9 @@ from genlabel.registry import SAMPLERS
 MAX_SEARCHES = 1 << 14
 """Searches that run at once."""
 MAX_NAMED_PAIRS = 8
-"""Pairs of classes named in a warning."""
+"""Pairs of classes that a warning names."""
 LAM_MARGIN = 1e-9
-"""Distance of lam="uniform" from 0 and 1, where there is no surface."""
+"""Distance from 0 and 1 that lam="uniform" keeps: there is no surface at 0 and 1."""
 BATCH_SIZE = 512
 """Points encoded or inverted at once."""
 Floats = NDArray[np.float64]
@@ -119,12 +119,7 @@ class GenMix(Sampler):
 
     def _synthesize(self, X: Floats, index: Classes, rng: np.random.Generator) -> Synthetic:
         eps = check_positive("eps", self.eps, "1e-6 is the usual choice")
-        is_uniform = isinstance(self.lam, str) and self.lam == "uniform"
-        lam: Any = (LAM_MARGIN, 1.0 - LAM_MARGIN) if is_uniform else self.lam
-        low, high = lam if isinstance(lam, Sequence | np.ndarray) and len(lam) == 2 else (lam, lam)
-        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
-        if not are_numbers or not 0.0 < low <= high < 1.0:
-            raise ValueError(f"lam={self.lam!r} must be a number above 0 and below 1, a range (low, high) or 'uniform'")
+        lam_range = self._lam_range()
         count = resolve_n_aug(self.n_aug, len(X))
         self.scaler_ = Standardization.fit(X) if self.standardize else Standardization.identity(X)
         points = self.scaler_(X)
@@ -132,12 +127,12 @@ class GenMix(Sampler):
         if not self.prefit:
             density = clone(density).fit(points, self.classes_[index])
         elif self.standardize:
-            raise ValueError("standardize=True and prefit=True exclude each other: the density has its own features")
+            raise ValueError("prefit=True excludes standardize=True: the density is fitted to its own features")
         else:
             check_is_fitted(density, "classes_")
             if not np.array_equal(density.classes_, self.classes_):
-                known, given = density.classes_.tolist(), self.classes_.tolist()
-                raise ValueError(f"y has the classes {given}, but the density was fitted to {known}")
+                known, classes = density.classes_.tolist(), self.classes_.tolist()
+                raise ValueError(f"y has the classes {classes}, but the density was fitted to {known}; fit it again")
         self.density_ = density
         gaussians, manifolds = self.density_.gaussians(), self.density_.manifolds()
         finder: Finder
@@ -147,18 +142,28 @@ class GenMix(Sampler):
             finder = ProjectionFinder(manifolds, points, index, tolerance=0.5 * eps)
         else:
             finder = SegmentFinder(self.density_, points, index, tolerance=1e-3 * eps)
-        lam_range = float(low), float(high)
         made, missing, smallest_error = sample_surfaces(finder, len(self.classes_), count, lam_range, eps, rng)
         if len(missing):
             self._warn_about(missing, smallest_error, len(made.points), count)
         return made._replace(points=self.scaler_.inverse(made.points))
 
+    def _lam_range(self) -> tuple[float, float]:
+        """Return the smallest and the largest lambda, or raise."""
+        lam = self.lam
+        if isinstance(lam, str) and lam == "uniform":
+            return LAM_MARGIN, 1.0 - LAM_MARGIN
+        low, high = lam if isinstance(lam, Sequence | np.ndarray) and len(lam) == 2 else (lam, lam)
+        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+        if not are_numbers or not 0.0 < low <= high < 1.0:
+            raise ValueError(f"lam={lam!r} must be a number above 0 and below 1, a range (low, high) or 'uniform'")
+        return float(low), float(high)
+
     def _warn_about(self, missing: Classes, smallest_error: float, made: int, count: int) -> None:
-        """Name the pairs of classes (q, 2) that were given up; raise if no point was found at all."""
+        """Warn that the search gave up pairs of classes (q, 2); raise if it found no point at all."""
         names = [f"{a!r} and {b!r}" for a, b in self.classes_[missing[:MAX_NAMED_PAIRS]].tolist()]
         n_more = len(missing) - len(names)
         between = ", ".join(names) + (f" and {n_more} more pairs" if n_more > 0 else "")
-        reason = "a third class is more likely there, or their densities never have that ratio"
+        reason = "a third class is more likely there, or the two densities never have that ratio"
         if smallest_error < np.inf:
             reason += f"; the nearest miss of lam={self.lam!r} was by {smallest_error:.1g}, eps is {self.eps:g}"
         if made == 0:
@@ -166,12 +171,12 @@ class GenMix(Sampler):
                 f"GenMix found no point between {between}: {reason}; try another density, lam or a larger eps"
             )
         shortfall = f"; {made} of {count} points were made" if made < count else ""
-        message = f"GenMix found no point between {between}: {reason}. Other pairs get more instead{shortfall}"
+        message = f"GenMix found no point between {between}: {reason}. Other pairs get more points{shortfall}"
         warn(("GenMix", between), message, DensityWarning)
 
 
 class _Quotas:
-    """Number of points that each pair of classes needs and has, and of its searches."""
+    """For each pair of classes, the number of points that it needs, of those that it has, and of its searches."""
 
     def __init__(self, wanted: Classes, patience: int) -> None:
         self.wanted, self.patience = wanted, patience
@@ -179,21 +184,22 @@ class _Quotas:
         self.given_up = np.zeros(len(wanted), dtype=bool)
 
     def next_searches(self) -> Classes:
-        """Return the pairs to search next, sorted, each as often as its rate of success suggests."""
+        """Return the pairs to search next, sorted; each is repeated as often as its rate of success suggests."""
         lacking = self.wanted - self.accepted
-        needed = np.ceil(1.1 * lacking * (self.searched + 1) / (self.accepted + 1)).astype(np.int64)
+        # A tenth and four more than the expected number, so that fewer rounds are needed.
+        needed = np.ceil(1.1 * lacking * (self.searched + 1) / (self.accepted + 1)).astype(np.int64) + 4
         until_given_up = self.patience * (self.accepted + 1) - self.searched
-        number = np.where(lacking > 0, np.minimum(needed + 4, until_given_up), 0)
+        number = np.where(lacking > 0, np.minimum(needed, until_given_up), 0)
         if number.sum() > MAX_SEARCHES:
             number = -(-number * MAX_SEARCHES // number.sum())
         return np.repeat(np.arange(len(number)), number)
 
-    def accept(self, which: Classes, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Count the searches of pairs, and return a mask of the successful ones within the quotas."""
-        nth = np.cumsum(good)
-        first = np.searchsorted(which, which)  # `which` is sorted: the first search of the same pair
-        rank = nth - nth[first] + good[first]
-        accepted = good & (rank <= (self.wanted - self.accepted)[which])
+    def accept(self, which: Classes, succeeded: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Count searches of the pairs `which`, sorted, and return the mask of the successes within the quotas."""
+        n_successes = np.cumsum(succeeded)
+        first = np.searchsorted(which, which)  # the first search of the same pair
+        rank_in_pair = n_successes - n_successes[first] + succeeded[first]
+        accepted = succeeded & (rank_in_pair <= (self.wanted - self.accepted)[which])
         self.searched += np.bincount(which, minlength=len(self.searched))
         self.accepted += np.bincount(which[accepted], minlength=len(self.accepted))
         return accepted
@@ -201,11 +207,11 @@ class _Quotas:
     def give_up(self, rng: np.random.Generator) -> None:
         """Give up pairs that succeed too rarely, and pass their quotas on to the others."""
         lacking = self.wanted - self.accepted
-        now = (lacking > 0) & (self.searched >= self.patience * (self.accepted + 1))
-        self.given_up |= now
+        hopeless = (lacking > 0) & (self.searched >= self.patience * (self.accepted + 1))
+        self.given_up |= hopeless
         others = np.flatnonzero(~self.given_up)
-        self.wanted = np.where(now, self.accepted, self.wanted)
-        self.wanted[others] += share_out(int(lacking[now].sum()), len(others), rng)
+        self.wanted = np.where(hopeless, self.accepted, self.wanted)
+        self.wanted[others] += share_out(int(lacking[hopeless].sum()), len(others), rng)
 
 
 def share_out(count: int, n: int, rng: np.random.Generator) -> Classes:
@@ -218,11 +224,11 @@ def share_out(count: int, n: int, rng: np.random.Generator) -> Classes:
 def sample_surfaces(
     finder: Finder, k: int, count: int, lam_range: tuple[float, float], eps: float, rng: np.random.Generator
 ) -> tuple[Synthetic, Classes, float]:
-    """Find `count` points between k classes, spread over their pairs; fewer if every pair is given up.
+    """Return `count` points between k classes, spread over their pairs; fewer if every pair is given up.
 
     arXiv Alg. 4, with all pairs at once. NOTE[PAPER]: the paper's loop never ends for a pair without a point; here the
-    pair is given up. The pairs (q, 2) for which this happened are returned too, and the smallest distance to lambda
-    among the rejected points (infinity if there was none).
+    pair is given up. The second result are the pairs given up (q, 2), the third the smallest distance to lambda among
+    the rejected points (infinity if there was none).
     """
     pairs = np.stack(np.triu_indices(k, 1), 1)
     quotas = _Quotas(share_out(count, len(pairs), rng), finder.patience)
@@ -235,9 +241,9 @@ def sample_surfaces(
         with np.errstate(invalid="ignore"):  # NaN where nothing was found, or both densities vanish
             ratio = np.asarray(expit(log_prob[rows, pair[:, 1]] - log_prob[rows, pair[:, 0]]))
         error = np.abs(ratio - lam)
-        good = (error <= eps) & ~third_is_likelier(log_prob, pair)  # arXiv Alg. 4 and Eq. (37)
+        succeeded = (error <= eps) & ~third_is_likelier(log_prob, pair)  # arXiv Alg. 4 and Eq. (37)
         smallest_error = min(smallest_error, float(np.min(error, initial=np.inf, where=error > eps)))
-        mask = quotas.accept(which, good)
+        mask = quotas.accept(which, succeeded)
         labels = np.zeros((int(mask.sum()), k))
         labels[np.arange(len(labels))[:, None], pair[mask]] = np.stack([1.0 - ratio[mask], ratio[mask]], 1)
         parts.append(Synthetic(points[mask], labels, pair[mask], lam[mask]))
@@ -325,22 +331,24 @@ class HiddenGenMix(Sampler):
     def _synthesize(self, X: Floats, index: Classes, rng: np.random.Generator) -> Synthetic:
         check_count("steps", self.steps)
         check_positive("learning_rate", self.learning_rate, "0.05 is the usual choice")
-        rows = torch.from_numpy(X.copy()).to(next(iter(self.network.parameters())))
-        images = rows if self.shape is None else rows.reshape(len(rows), *self.shape)
+        inputs = torch.from_numpy(X.copy()).to(next(iter(self.network.parameters())))
+        inputs = inputs if self.shape is None else inputs.reshape(len(X), *self.shape)
         depth = self.network.depth if self.depth is None else self.depth
         with eval_mode(self.network), torch.no_grad():
-            batches = [images[rows] for rows in chunks(len(X), BATCH_SIZE)]
-            z = torch.cat([encode_rows(self.network, batch, depth).flatten(1) for batch in batches])
-        features = z.double().cpu().numpy()
+            batches = [inputs[rows] for rows in chunks(len(X), BATCH_SIZE)]
+            encoded = torch.cat([encode_rows(self.network, batch, depth).flatten(1) for batch in batches])
+        features = encoded.double().cpu().numpy()
         self.genmix_ = clone(GenMix() if self.genmix is None else self.genmix)
         self.genmix_.set_params(output="soft", random_state=rng)
-        between, labels = (part[len(X) :] for part in self.genmix_.fit_resample(features, self.classes_[index]))
-        first_class, nearest = self.genmix_.pair_[:, 0], np.empty(len(between), dtype=np.int64)
+        resampled, labels = self.genmix_.fit_resample(features, self.classes_[index])
+        between, labels = resampled[len(X) :], labels[len(X) :]
+        first_class = self.genmix_.pair_[:, 0]
+        nearest = np.empty(len(between), dtype=np.int64)
         for c in np.unique(first_class):
-            own, queries = np.flatnonzero(index == c), np.flatnonzero(first_class == c)
-            distance = torch.cdist(torch.from_numpy(between[queries]), torch.from_numpy(features[own]))
-            nearest[queries] = own[distance.argmin(1).numpy()]
-        start = images[torch.from_numpy(nearest).to(images.device)]
+            rows, queries = np.flatnonzero(index == c), np.flatnonzero(first_class == c)
+            distance = torch.cdist(torch.from_numpy(between[queries]), torch.from_numpy(features[rows]))
+            nearest[queries] = rows[distance.argmin(1).numpy()]
+        start = inputs[torch.from_numpy(nearest).to(inputs.device)]
         inverted, self.misfit_ = invert_features(
             self.network, depth, between, start, self.bounds, self.steps, self.learning_rate
         )
@@ -360,7 +368,7 @@ def invert_features(
 ) -> tuple[Tensor, Floats]:
     """Return inputs (m, ...) with features near the given ones (m, q), and their misfit |f(x) - z| / |z|, (m,).
 
-    Adam on x, from `start` (m, ...), with the network's features at `depth`; the best of all steps is returned.
+    Adam minimizes the misfit of the network's features at `depth`, from `start` (m, ...); the best step counts.
     """
     points, misfits = [], []
     wanted = torch.from_numpy(features).to(start)

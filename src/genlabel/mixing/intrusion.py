@@ -13,7 +13,7 @@ from genlabel._validation import check_magnitude, read_classes
 from genlabel.mixing.base import MixParams
 
 MAX_PRODUCTS = 1 << 18
-"""Inner products computed in one chunk; about what a cache holds."""
+"""Inner products in one chunk; a cache holds about as many."""
 
 
 def intrudes(
@@ -60,10 +60,11 @@ def intrudes(
     classes, index = read_classes(np.concatenate([pool_labels, labels]))
     pool_index, first = index[: len(pool_labels)], index[len(pool_labels) :]
     second = first[draw.partner]
+    # Of two classes, only pairs of one class can have a third one nearby.
     unclear = (first == second) if len(classes) == 2 else np.ones(len(mixed), dtype=bool)
     if rival_distance is not None and rows is not None:
         for parent in (rows, rows[draw.partner]):
-            # Nearer to the parent than half its rival distance: the nearest point is of the parent's class.
+            # A point nearer to the parent than half its rival distance has a nearest point of the parent's class.
             distance = np.linalg.norm(mixed[unclear] - points[parent[unclear]], axis=1)
             unclear[unclear] = distance >= 0.5 * np.asarray(rival_distance)[parent[unclear]] * (1.0 - 1e-5)
     nearest = pool_index[_nearest(mixed[unclear], points)]
@@ -90,8 +91,8 @@ def _check_points(points: NDArray[Any], labels: NDArray[Any], mixed: NDArray[Any
     if points.ndim != 2 or not points.size or labels.shape != points.shape[:1]:
         raise ValueError(f"X {points.shape} and y {labels.shape} must have shapes (n, d) and (n,), and not be empty")
     if mixed is not None and mixed.shape[1:] != points.shape[1:]:
-        raise ValueError(f"X_mix {mixed.shape} and the points to compare with {points.shape} differ in features")
-    for values in (points,) if mixed is None else (points, mixed):
+        raise ValueError(f"X_mix has shape {mixed.shape}, and the pool {points.shape}; both need the same features")
+    for values in [points] if mixed is None else [points, mixed]:
         largest = float(np.abs(values).max(initial=0.0))
         if not np.isfinite(largest):
             raise ValueError("X contains NaN or infinity; impute or drop those rows")
@@ -99,7 +100,7 @@ def _check_points(points: NDArray[Any], labels: NDArray[Any], mixed: NDArray[Any
 
 
 def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[Any]:
-    """Return the row of the nearest point: that of the largest <q, p> - |p|^2 / 2 after centering."""
+    """Return the row of the nearest point of each query: that of the largest <q, p> - |p|^2 / 2 after centering."""
     center = points.mean(axis=0, dtype=np.float64)
     q, p = (torch.from_numpy((values - center).astype(queries.dtype)) for values in (queries, points))
     half = -0.5 * (p * p).sum(1)
@@ -108,5 +109,5 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[Any]:
 
 
 def _as_floats(values: Any) -> NDArray[Any]:
-    """Return floating arrays unchanged, anything else in double precision."""
+    """Return a floating array unchanged, anything else as an array in double precision."""
     return values if isinstance(values, np.ndarray) and values.dtype.kind == "f" else as_numpy(as_tensor(values))

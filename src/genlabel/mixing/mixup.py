@@ -140,11 +140,11 @@ class CutMix(Mixer):
         if images.ndim != 4:
             raise ValueError(f"CutMix needs images (n, c, h, w); X has shape {tuple(images.shape)}; use Mixup instead")
         if isinstance(images, Tensor):
-            mask = _mask(to_device(draw.box, images), *images.shape[2:]).to(images.dtype)
+            mask = _box_mask(to_device(draw.box, images), *images.shape[2:]).to(images.dtype)
             return (1.0 - mask) * images + mask * images[to_device(draw.partner, images)]
-        weight = _mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
+        pixels = _box_mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
         with ignore_overflow():
-            return (1.0 - weight) * images + weight * images[np.asarray(draw.partner)]
+            return (1.0 - pixels) * images + pixels * images[np.asarray(draw.partner)]
 
 
 def _draw_lam(alpha: float, lam_per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -156,15 +156,16 @@ def _draw_lam(alpha: float, lam_per: str, n: int, rng: np.random.Generator) -> N
     return lam if size == n else np.full(n, lam[0])
 
 
-def _mask(box: Tensor, h: int, w: int) -> Tensor:
-    """Return the covered fraction of each pixel, (n, 1, h, w)."""
+def _box_mask(box: Tensor, h: int, w: int) -> Tensor:
+    """Return the fraction of each pixel that the box covers, (n, 1, h, w)."""
     rows, columns = _coverage(box[:, 0], box[:, 1], h), _coverage(box[:, 2], box[:, 3], w)
     return (rows[:, :, None] * columns[:, None, :])[:, None]
 
 
 def _coverage(low: Tensor, high: Tensor, n: int) -> Tensor:
     """Return the fraction of each of n pixels between low and high (fractions of the side), (len(low), n)."""
-    pixel, below = torch.arange(n, dtype=low.dtype, device=low.device), []
+    pixel = torch.arange(n, dtype=low.dtype, device=low.device)
+    below = []
     for edge in (low * n, high * n):
         near = edge.round()
         snapped = torch.where((edge - near).abs() < 1e-6, near, edge)  # rounding must not split a pixel

@@ -27,7 +27,7 @@ from genlabel._validation import (
 )
 
 MIN_WEIGHT = 1e-6
-"""A label's classes of at most this weight get no row with output="weighted"."""
+"""Weight in a soft label up to which a class gets no row with output="weighted"."""
 
 
 class Synthetic(NamedTuple):
@@ -116,8 +116,8 @@ class Sampler(BaseEstimator, ABC):
                 raise ValueError(f"{name} needs at least 2 classes; y has only class {self.classes_.tolist()[0]!r}")
             if counts.min() < 2:
                 rare = self.classes_[counts < 2].tolist()
-                only = f"{len(rare)} of {len(counts)} classes have one, such as {rare[0]!r}"
-                raise ValueError(f"{name} needs at least 2 samples per class; {only}; drop or merge these classes")
+                which = f"{len(rare)} of {len(counts)} classes have one, such as {rare[0]!r}"
+                raise ValueError(f"{name} needs at least 2 samples per class; {which}; drop or merge these classes")
             return self._append(X, y, index, Synthetic(*self._synthesize(points, index, rng)), rng)
 
     def __sklearn_tags__(self) -> Any:
@@ -136,33 +136,41 @@ class Sampler(BaseEstimator, ABC):
     ) -> tuple[Any, Any]:
         """Set the fitted attributes and return the joined rows and labels."""
         if self.output == "weighted":
-            rows, columns = (made.labels > MIN_WEIGHT).nonzero()
+            rows, classes = (made.labels > MIN_WEIGHT).nonzero()
         else:
             draws = rng.random((len(made.points), 1))
-            columns = (made.labels.cumsum(1) < draws * made.labels.sum(1, keepdims=True)).sum(1)
-            rows = np.arange(len(columns))
+            classes = (made.labels.cumsum(1) < draws * made.labels.sum(1, keepdims=True)).sum(1)
+            rows = np.arange(len(classes))
         n = len(index)
         self.is_synthetic_ = np.arange(n + len(rows)) >= n
         points, _, self.pair_, self.lam_, self.parents_ = made.select(rows)
         if self.output == "weighted":
-            self.sample_weight_ = np.concatenate([np.ones(n), made.labels[rows, columns]])
-        labels, given = self.classes_[columns], np.asarray(y).ravel()
-        joined: Any
-        if self.output == "soft":
-            joined = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
-            joined = pd.DataFrame(joined, columns=self.classes_) if isinstance(y, pd.Series) else joined
-        elif isinstance(y, pd.Series):
-            joined = pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
-        else:
-            joined = np.concatenate([given, labels.astype(given.dtype)])
-        if isinstance(X, pd.DataFrame):  # floating dtypes are kept; integers become floating
-            dtypes = {name: dtype for j, (name, dtype) in enumerate(X.dtypes.items()) if _can_hold(dtype, points[:, j])}
-            first = X.astype({name: dtypes.get(name, np.float64) for name in X.columns})
-            more = pd.DataFrame(points, columns=X.columns).astype(dtypes)
-            return pd.concat([first, more], ignore_index=True), joined
-        dtype = np.asarray(X).dtype
-        dtype = dtype if _can_hold(dtype, points) else np.dtype(np.float64)
-        return np.concatenate([np.asarray(X).astype(dtype), points.astype(dtype)]), joined
+            self.sample_weight_ = np.concatenate([np.ones(n), made.labels[rows, classes]])
+        if self.output != "soft":
+            return _append_points(X, points), _append_labels(y, self.classes_[classes])
+        labels = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
+        is_series = isinstance(y, pd.Series)
+        return _append_points(X, points), pd.DataFrame(labels, columns=self.classes_) if is_series else labels
+
+
+def _append_points(X: Any, points: NDArray[np.float64]) -> Any:
+    """Return the rows of `X`, then the points, as a frame or an array; floating dtypes that can hold them are kept."""
+    if isinstance(X, pd.DataFrame):
+        dtypes = {name: dtype for j, (name, dtype) in enumerate(X.dtypes.items()) if _can_hold(dtype, points[:, j])}
+        converted = X.astype({name: dtypes.get(name, np.float64) for name in X.columns})
+        synthetic = pd.DataFrame(points, columns=X.columns).astype(dtypes)
+        return pd.concat([converted, synthetic], ignore_index=True)
+    dtype = np.asarray(X).dtype
+    dtype = dtype if _can_hold(dtype, points) else np.dtype(np.float64)
+    return np.concatenate([np.asarray(X).astype(dtype), points.astype(dtype)])
+
+
+def _append_labels(y: Any, labels: NDArray[Any]) -> Any:
+    """Return the labels `y`, then the others, as a series or an array of the dtype of `y`."""
+    if isinstance(y, pd.Series):
+        return pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
+    y = np.asarray(y).ravel()
+    return np.concatenate([y, labels.astype(y.dtype)])
 
 
 def resolve_n_aug(n_aug: Any, n: int) -> int:

@@ -38,6 +38,10 @@ STATE_NAMES: dict[str, dict[str, str]] = {
     "StackDensity": {"standardisation_": "scaler_", "warp_": "transform_"},
     "Standardisation": {"keep": "mask"},
     "Support": {"common_": "common_values_", "folds": "cv", "held_": "folds_", "log_share_": "log_weight_"},
+    "Trees": {
+        "first": "first_entry", "more": "entry_excess", "rest": "base_ratio", "which": "entry_class",
+        "widest": "max_entries",
+    },
     "VAEDensity": {
         "held_out": "validation_fraction", "latent": "latent_dim", "places_": "class_inputs_",
         "standardisation_": "scaler_",

@@ -1,6 +1,6 @@
 """Checks of the contracts of genlabel: run them on your own classes in the tests of your package.
 
-Each check raises an AssertionError that names what a class does not do; it returns None if all is well.
+A check raises an AssertionError that names the violated part of the contract; otherwise it returns None.
 
 >>> from genlabel.densities import KernelDensity
 >>> check_density(KernelDensity(bandwidth=0.5))

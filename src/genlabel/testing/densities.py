@@ -74,13 +74,13 @@ def check_density(density: ClassDensity, *, rtol: float = 1e-9, symmetric: bool 
         assert not hasattr(clone(fitted), "classes_"), "a clone of a fitted density must be unfitted"
         _check_queries(fitted, X, rtol)
         _check_fits(density, fitted, X, y, rtol, symmetric)
-        if symmetric:
+        if symmetric:  # otherwise the density cannot be fitted to other tables
             _check_other_tables(density)
     _check_errors(density, fitted, X, y)
 
 
 def _check_queries(fitted: ClassDensity, X: Floats, rtol: float) -> None:
-    """Check the kind of array, shape and precision of results; rows are independent, and a query changes nothing."""
+    """Check the kind of array, shape and precision of results, that rows are independent, and repeated queries."""
     log_prob = fitted.log_prob(X)
     assert isinstance(log_prob, np.ndarray), "a numpy array must give a numpy array"
     assert log_prob.shape == (len(X), 3), f"log_prob has shape {log_prob.shape}, expected {(len(X), 3)}"
@@ -126,8 +126,8 @@ def _check_fits(
         np.testing.assert_allclose(swapped, log_prob, rtol=rtol, err_msg="columns must follow the sorted classes")
     ones = clone(density).fit(X, y, np.ones(len(X))).log_prob(X)
     np.testing.assert_allclose(ones, log_prob, rtol=rtol, err_msg="unit weights change the result")
-    weighted, present = clone(density).fit(X, y, (np.arange(len(X)) >= 10).astype(float)), clone(density)
-    present.fit(X[10:], y[10:])
+    weighted = clone(density).fit(X, y, (np.arange(len(X)) >= 10).astype(float))
+    present = clone(density).fit(X[10:], y[10:])
     np.testing.assert_allclose(weighted.class_prior_, present.class_prior_, err_msg="class_prior_ ignores weights")
     message = "a row of weight 0 must count as absent"
     np.testing.assert_allclose(weighted.log_prob(X), present.log_prob(X), rtol=rtol, err_msg=message)
@@ -142,7 +142,7 @@ def _check_fits(
 
 
 def _check_other_tables(density: ClassDensity) -> None:
-    """Check that small and degenerate classes give numbers, and that sum_c pi_c p_c integrates to 1 over a line."""
+    """Check small and degenerate classes, and that sum_c pi_c p_c integrates to 1 over a line."""
     plain = np.random.default_rng(0).normal(size=(30, 3))
     tables = {
         "a class of two points": plain[:22],

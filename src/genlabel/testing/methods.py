@@ -19,6 +19,7 @@ from genlabel.densities import DensityWarning
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer, MixParams, Mixup, Sampler
 from genlabel.mixing.base import BatchInfo, blend, identity_params, mix_batch, stack_draws
+from genlabel.mixing.sampler import MIN_WEIGHT
 from genlabel.testing.densities import Classes, Floats, raises
 
 
@@ -60,7 +61,7 @@ def check_mixer(mixer: Mixer, shape: Sequence[int] = (4,)) -> None:
 
 
 def _check_mix(mixer: Mixer, shape: tuple[int, ...]) -> None:
-    """Check what `mix` returns for arrays and tensors, and that rows are independent and lam is the weight of a row."""
+    """Check the result of `mix` for arrays and tensors, independence of the rows, and lam as the weight of a row."""
     X, draw = _points(15, shape), mixer.draw(15, 1)
     mixed = mixer.mix(X, draw)
     assert mixed.shape == X.shape, "mix changed the shape"
@@ -74,14 +75,15 @@ def _check_mix(mixer: Mixer, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(single.numpy(), mixed, atol=1e-5, err_msg=message)
     integers = np.random.default_rng(0).integers(-9, 9, X.shape)
     expected = mixer.mix(integers.astype(np.float64), draw)
-    for given in (integers, integers.tolist(), torch.from_numpy(integers), torch.from_numpy(integers).to(torch.int8)):
-        np.testing.assert_allclose(np.asarray(mixer.mix(given, draw)), expected, atol=1e-12, err_msg="integers differ")
+    as_tensor = torch.from_numpy(integers)
+    for points in (integers, integers.tolist(), as_tensor, as_tensor.to(torch.int8)):
+        np.testing.assert_allclose(np.asarray(mixer.mix(points, draw)), expected, atol=1e-12, err_msg="integers differ")
     for i, j in enumerate(draw.partner):
-        other = _points(15, shape, seed=1)
-        other[[i, j]] = X[[i, j]]
-        np.testing.assert_array_equal(mixer.mix(other, draw)[i], mixed[i], err_msg="a row depends on other rows")
+        replaced = _points(15, shape, seed=1)
+        replaced[[i, j]] = X[[i, j]]
+        np.testing.assert_array_equal(mixer.mix(replaced, draw)[i], mixed[i], err_msg="a row depends on other rows")
     values = np.arange(15.0) ** 2
-    constant = np.broadcast_to(values.reshape(-1, *[1] * len(shape)), X.shape)
+    constant = np.broadcast_to(values.reshape(-1, *[1] * len(shape)), X.shape)  # one value for all features of a row
     mean = mixer.mix(constant, draw).reshape(15, -1).mean(1)
     np.testing.assert_allclose(mean, blend(values, draw), atol=1e-9, err_msg="lam is not the weight of the row itself")
     if mixer.linear:
@@ -126,6 +128,7 @@ def _check_batches(mixer: Mixer, shape: tuple[int, ...]) -> None:
 
 
 def _points(n: int, shape: tuple[int, ...], seed: int = 0) -> Floats:
+    """Return random points."""
     return np.random.default_rng(seed).normal(size=(n, *shape))
 
 
@@ -163,8 +166,8 @@ def check_labeler(labeler: Labeler) -> None:
     tensor = fitted.label(torch.from_numpy(mixed), torch.from_numpy(matrix), draw)
     assert isinstance(tensor, torch.Tensor), "a tensor must give a tensor"
     np.testing.assert_allclose(tensor.numpy(), labels, atol=1e-12, err_msg=message)
-    some = np.flatnonzero(y == "b")[:4]
-    assert fitted.label(X[some], y[some], Mixup().draw(4, 0)).shape == (4, 3), "a batch without a class loses a column"
+    rows = np.flatnonzero(y == "b")[:4]
+    assert fitted.label(X[rows], y[rows], Mixup().draw(4, 0)).shape == (4, 3), "a batch without a class loses a column"
     clean = np.arange(60) < 20
     labels = fitted.label(mixed, y, draw, BatchInfo(clean=clean))
     np.testing.assert_array_equal(labels[clean], matrix[clean], err_msg="clean rows must keep their labels")
@@ -226,12 +229,12 @@ def _check_outputs(sampler: Sampler, X: Floats, y: Classes, points: Floats, hard
     np.testing.assert_array_equal(soft[:120], np.eye(3)[y])
     np.testing.assert_allclose(soft.sum(1), 1.0, atol=1e-12, err_msg="soft labels must sum to 1")
     assert (soft >= 0).all(), "soft labels must not be negative"
-    made, (rows, columns) = fitted.is_synthetic_, (soft[120:] > 1e-6).nonzero()
+    mask, (rows, classes) = fitted.is_synthetic_, (soft[120:] > MIN_WEIGHT).nonzero()
     message = "weighted rows differ from the soft labels"
     assert (fitted.sample_weight_[:120] == 1.0).all(), "given rows must have weight 1"
-    np.testing.assert_array_equal(more[made], soft_points[120:][rows], err_msg=message)
-    np.testing.assert_array_equal(labels[made], columns, err_msg=message)
-    np.testing.assert_array_equal(fitted.sample_weight_[made], soft[120:][rows, columns], err_msg=message)
+    np.testing.assert_array_equal(more[mask], soft_points[120:][rows], err_msg=message)
+    np.testing.assert_array_equal(labels[mask], classes, err_msg=message)
+    np.testing.assert_array_equal(fitted.sample_weight_[mask], soft[120:][rows, classes], err_msg=message)
     np.testing.assert_array_equal(fitted.pair_, first.pair_[rows], err_msg=message)
     assert not hasattr(first, "sample_weight_")
 
@@ -257,6 +260,7 @@ def _resample(sampler: Sampler, X: Any, y: Any, **params: Any) -> tuple[Any, Any
 
 
 def _table(n: int) -> tuple[Floats, Classes]:
+    """Return points (n, 2) of three classes that overlap a little, and their class indices."""
     rng = np.random.default_rng(0)
     y = rng.permutation(np.arange(n) % 3)
     return rng.normal(size=(n, 2)) + 4.0 * np.array([[0, 0], [1, 0], [0, 1]])[y], y
@@ -310,7 +314,8 @@ def check_attack(attack: Attack, *, image_shape: tuple[int, int, int] | None = N
 
     again = pickle.loads(pickle.dumps(attack))  # our own bytes  # nosec B301
     assert (again, hash(again)) == (attack, hash(attack)), "a pickled copy differs"
-    np.testing.assert_array_equal(again(model, X, y, seed=np.random.default_rng(7)), moved, "a seed repeats nothing")
+    message = "the same seed gives other points"
+    np.testing.assert_array_equal(again(model, X, y, seed=np.random.default_rng(7)), moved, message)
     tensor = attack(model, torch.from_numpy(X), torch.from_numpy(y), seed=7)
     np.testing.assert_array_equal(tensor.numpy(), moved, "tensors give other points than arrays")
     assert tensor.dtype == torch.float64

@@ -2,8 +2,8 @@
 
 Three networks minimize one loss: the classifier; a policy that outputs how a pair is mixed; a critic that tells mixed
 points from real ones (the paper's intrusion discriminator). `train_adamixup` trains a fleet of such trios with explicit
-gradients: no autograd graph, few large operations, points as columns, because sums over few classes are slow along the
-last axis. `train_adamixup_network` trains one trio of any staged networks, such as those for images.
+gradients: no autograd graph, few large operations, and points as columns, because sums over few classes are slow along
+the last axis. `train_adamixup_network` trains one trio of any staged networks, such as those for images.
 
 Shapes: G groups (tasks) of C candidates, B points per batch, d features, k classes.
 """
@@ -99,30 +99,36 @@ def train_adamixup(
     >>> trio.classifier.log_proba(0, X).shape
     (2, 4, 2)
     """
-    d, k, C = tasks[0].X.shape[1], tasks[0].num_classes, len(candidates)
+    d, k = tasks[0].X.shape[1], tasks[0].num_classes
+    # Classifiers start as those of `train_fleet`; policies and critics from the second and third child of the seed.
     children = zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True)
-    seeds = [[task.seed for task in tasks], *children]  # the classifiers start as those of a fleet
-    shapes = [(d, *hidden, k), (2 * d, policy_hidden, 3), (d, policy_hidden, 2)]
-    trio = AdaMixupNetworks(*(Fleet(*args, C, dtype, torch.device(device)) for args in zip(shapes, seeds, strict=True)))
+    seeds = [[task.seed for task in tasks], *children]
+    all_sizes = [(d, *hidden, k), (2 * d, policy_hidden, 3), (d, policy_hidden, 2)]
+    fleets = [
+        Fleet(sizes, seed, len(candidates), dtype, torch.device(device))
+        for sizes, seed in zip(all_sizes, seeds, strict=True)
+    ]
+    trio = AdaMixupNetworks(*fleets)
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
     tracker = make_tracker(restore_best, tasks, trio.classifier, epochs)
     rule = Adam() if optimizer is None else optimizer
-    sizes = [fleet.theta.shape[-1] for fleet in trio]
+    # All parameters are one tensor, so that one optimizer can update all networks in a step.
     theta = torch.cat([fleet.theta for fleet in trio], -1)
     grad = torch.zeros_like(theta)
+    n_parameters = [fleet.theta.shape[-1] for fleet in trio]
     networks, grads = (
-        [fleet.layers(part) for fleet, part in zip(trio, torch.split(flat, sizes, -1), strict=True)]
+        [fleet.layers(part) for fleet, part in zip(trio, torch.split(flat, n_parameters, -1), strict=True)]
         for flat in (theta, grad)
     )
-    split = theta.shape[-1] - sizes[-1]
+    critic_start = theta.shape[-1] - n_parameters[-1]
     optimizers = []
-    for columns in [slice(split, None), slice(0, split)] if alternating else [slice(None)]:
+    for columns in [slice(critic_start, None), slice(0, critic_start)] if alternating else [slice(None)]:
         optimizers.append(BatchedOptimizer(theta[..., columns], candidates, rule, epochs, batches))
         optimizers[-1].grad = grad[..., columns]
 
     def end_epoch(epoch: int, _: Tensor) -> None:
         if tracker is not None:
-            tracker.record(slice(None), epoch, theta[..., : sizes[0]])
+            tracker.record(slice(None), epoch, theta[..., : n_parameters[0]])
         if callback is not None:
             callback.on_epoch_end(epoch - 1, {})
 
@@ -132,7 +138,7 @@ def train_adamixup(
             for part in optimizers:
                 part.step(gradient(networks, step, grads, intrusion_weight))
     losses = optimizers[-1].epoch_losses().numpy()
-    for fleet, parameters in zip(trio, torch.split(theta, sizes, -1), strict=True):
+    for fleet, parameters in zip(trio, torch.split(theta, n_parameters, -1), strict=True):
         fleet.theta, fleet.losses = parameters.clone(), losses
     if tracker is not None:
         tracker.flush(slice(None))
@@ -141,10 +147,10 @@ def train_adamixup(
 
 
 def policy_statistics(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
-    """Return the mean of a, of a + delta and of min(lam, 1 - lam), (C, 3), of a group's policies over random pairs.
+    """Return the means of a, a + delta and min(lam, 1 - lam) over random pairs, (C, 3), for a group's policies.
 
-    The last is the mean weight of the lesser parent: 1/4 for mixup with uniform lam, 0 if nothing is mixed. A policy
-    that prefers one parent or the other, and never mixes, has a range around 1/2 all the same.
+    The last is the mean weight of the lesser parent: 1/4 for mixup with uniform lam, 0 if nothing is mixed. The first
+    two cannot tell: a policy that takes either parent at random, and never mixes, has a range around 1/2 too.
 
     >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
     >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
@@ -152,10 +158,10 @@ def policy_statistics(policy: Fleet, X: NDArray[np.float64], seed: Any = None, g
     (1, 3)
     """
     rng = as_rng(seed)
-    output = np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))  # (C, n, 3)
+    output = np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))  # a, delta, rest: (C, n, 3)
     lam = output[..., 0] + rng.random(len(X)) * output[..., 1]
-    share = np.minimum(lam, 1.0 - lam).mean(1)
-    return np.column_stack([output.mean(1).cumsum(1)[:, :2], share])
+    lesser_weight = np.minimum(lam, 1.0 - lam).mean(1)
+    return np.column_stack([output.mean(1).cumsum(1)[:, :2], lesser_weight])
 
 
 class Pairs(NamedTuple):
@@ -187,17 +193,18 @@ def plan_pairs(tasks: Sequence[TrainingTask], epochs: int, batches: int, like: T
 
 def _task_pairs(task: TrainingTask, draws: Draws, size: int) -> list[NDArray[Any]]:
     """Return the fields of a task's steps, in batches padded to `size`."""
-    parents, lam, real = draws.rows, draws.draw.lam * draws.real, draws.real.astype(np.float64)
-    partners = np.take_along_axis(parents, draws.draw.partner, 1)
-    padding = ((0, 0), (0, size - parents.shape[1]))
-    rows, partner, u, real = (np.pad(values, padding) for values in (parents, partners, lam, real))
+    partners = np.take_along_axis(draws.rows, draws.draw.partner, 1)
+    fields = draws.rows, partners, draws.draw.lam * draws.real, draws.real.astype(np.float64)
+    padding = ((0, 0), (0, size - draws.rows.shape[1]))
+    row, partner, u, is_real = (np.pad(values, padding) for values in fields)
     class_weight = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
     columns = np.hstack([task.X, task.targets * class_weight])
-    first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (rows, partner))
+    first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (row, partner))
     # A mixed point has the mean of its parents' weights, not the blend: lam would shift weight away from hard points.
     weight = np.ones(len(task.X)) if task.weight is None else task.weight
-    own, other = weight[rows] * real, weight[partner] * real
-    weights = np.hstack([own, (own + other) / 2]) / np.maximum(own.sum(1, keepdims=True), 1e-300)
+    row_weight, partner_weight = weight[row] * is_real, weight[partner] * is_real
+    weights = np.hstack([row_weight, (row_weight + partner_weight) / 2])
+    weights = weights / np.maximum(row_weight.sum(1, keepdims=True), 1e-300)
     return [first, second, np.stack([np.ones_like(u), u, np.zeros_like(u)], 1), weights[:, None]]
 
 
@@ -220,6 +227,7 @@ def gradient(
     is_mixed = torch.eye(2, dtype=first.dtype, device=first.device).repeat_interleave(B, 1)
     loss, grad_points, log_proba = _cross_entropy(classifier, points, labels, weight, grads[0])
     intrusion, grad_critic, _ = _cross_entropy(critic, points, is_mixed, weight * intrusion_weight, grads[2])
+    # Gradients in the mixed points and in their labels, then in lam, then (by the softmax) in the policy's scores.
     grad_mixed = torch.cat([grad_points + grad_critic, -(weight * log_proba)[..., B:]], 1)
     grad_lam = (grad_mixed * (first - second)).sum(1, keepdim=True)
     _backward(policy, activations, grad_lam * shares * (ends - lam), grads[1])
@@ -343,11 +351,11 @@ class AdaMixupStep(Step):
         what it means for mixup.
         """
         x, n, u = batch.x, len(batch.x), batch.draw.lam
-        other = x[batch.draw.partner]
+        partner = x[batch.draw.partner]
         with self.config.autocast(x.device):
-            shares = torch.softmax(self.policy(torch.cat([x, other], 1)).to(u.dtype), 1)
-            lam = shares[:, 0] + u * shares[:, 1]
-            mixed = torch.lerp(other, x, lam.to(x.dtype).view(-1, *[1] * (x.ndim - 1)))
+            output = torch.softmax(self.policy(torch.cat([x, partner], 1)).to(u.dtype), 1)
+            lam = output[:, 0] + u * output[:, 1]
+            mixed = torch.lerp(partner, x, lam.to(x.dtype).view(-1, *[1] * (x.ndim - 1)))
             both = torch.cat([x, mixed])
             scores, critic_scores = self.network(both), self.critic(both)
         labels = self.targets(batch.labels, scores)

@@ -62,8 +62,8 @@ class TrainingTask:
     exclude_intrusion: bool = False
     """If True, mixed points that intrude another class's manifold have weight 0 (arXiv Section 3.1)."""
     clean_fraction: float = 0.0
-    """Fraction of each batch that is not mixed and keeps its labels: in expectation the loss is
-    clean_fraction L(clean) + (1 - clean_fraction) L(mixed), at the cost of one. 0 is arXiv Alg. 1, 1 plain
+    """Fraction of each batch that is not mixed and keeps its labels. The expected loss is
+    clean_fraction L(clean) + (1 - clean_fraction) L(mixed), at the cost of one of them. 0 is arXiv Alg. 1, 1 plain
     training."""
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
@@ -141,12 +141,12 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
 def batch_edges(n: int, batches: int) -> NDArray[np.int64]:
     """Return where the batches of an epoch begin and end, (batches + 1,)."""
     if n < batches:
-        raise ValueError(f"{n} points cannot fill {batches} batches; use tasks of similar sizes, or larger batches")
+        raise ValueError(f"{n} points cannot fill {batches} batches; use tasks of similar sizes or a larger batch_size")
     return np.linspace(0, n, batches + 1).round().astype(np.int64)
 
 
 class Draws(NamedTuple):
-    """Draws of T steps with what is known of their batches; (T, B) each."""
+    """Draws of T steps, and the rows of their batches; (T, B) each."""
 
     draw: MixParams
     rows: NDArray[np.int64]
@@ -154,7 +154,7 @@ class Draws(NamedTuple):
     clean: NDArray[np.bool_] | None
     """Mask of rows that are not mixed."""
     real: NDArray[np.bool_]
-    """Mask without the padding."""
+    """Mask of the rows that are not padding."""
 
 
 class BatchPlan:
@@ -248,8 +248,8 @@ class BatchPlan:
 
     def draw(self, epochs: int) -> Draws:
         """Draw order and mixing of some epochs; padding is paired with itself at weight 1."""
-        task, longest = self.task, int(np.diff(self._edges).max())
-        rows = np.zeros((epochs * self._batches, longest), dtype=np.int64)
+        task, largest = self.task, int(np.diff(self._edges).max())
+        rows = np.zeros((epochs * self._batches, largest), dtype=np.int64)
         real = np.zeros(rows.shape, dtype=bool)
         clean = np.zeros(rows.shape, dtype=bool) if task.clean_fraction > 0 else None
         draws: list[MixParams] = []
@@ -279,11 +279,13 @@ class BatchPlan:
         flat = draws.draw.flatten()
         if self.task.mixer is None or not self.task.mixer.pairs_across_batches:
             return flat
-        partner, real = flat.partner.copy(), draws.real.reshape(-1, self._batches * draws.real.shape[1])
+        partner = flat.partner.copy()
+        real = draws.real.reshape(-1, self._batches * draws.real.shape[1])  # a row for each epoch
         mixed = real if draws.clean is None else real & ~draws.clean.reshape(real.shape)
-        for epoch, (rows, own) in enumerate(zip(real, mixed, strict=True)):
-            start, own_rows = epoch * real.shape[1], np.flatnonzero(own)
-            partner[start + own_rows] = start + self._partner_rng.permutation(np.flatnonzero(rows))[: own.sum()]
+        for epoch, (is_real, is_mixed) in enumerate(zip(real, mixed, strict=True)):
+            start = epoch * real.shape[1]
+            partners = self._partner_rng.permutation(np.flatnonzero(is_real))
+            partner[start + np.flatnonzero(is_mixed)] = start + partners[: is_mixed.sum()]
         return flat._replace(partner=partner)
 
     def _info(self, draws: Draws) -> BatchInfo:
@@ -298,16 +300,16 @@ class BatchPlan:
         if task.weight is not None:
             weight *= blend(task.weight[rows], draw).reshape(weight.shape)
         if self._rival_distance is not None and mixed is not None:
-            points = self._exact.reshape(len(self._exact), -1).to(mixed)
+            pool = self._exact.reshape(len(self._exact), -1).to(mixed), task.y
             flat = mixed.reshape(len(mixed), -1)
-            known = {"rows": rows, "rival_distance": self._rival_distance}
-            mask = intrudes(flat, draw, flat, task.y[rows], pool=(points, task.y), **known)
-            weight[mask.reshape(weight.shape) & (True if draws.clean is None else ~draws.clean)] = 0.0
+            mask = intrudes(flat, draw, flat, task.y[rows], pool=pool, rows=rows, rival_distance=self._rival_distance)
+            mask = mask.reshape(weight.shape)
+            weight[mask if draws.clean is None else mask & ~draws.clean] = 0.0
         return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
 
 
 def epoch_chunks(tasks: Sequence[TrainingTask], epochs: int, epochs_per_pass: int = 1) -> list[int]:
-    """Split epochs into parts small enough to be prepared at once, and return the number of epochs of each."""
+    """Split epochs into parts small enough to be prepared at once, and return the number of epochs of each part."""
     values = sum(task.X.size + len(task.X) * (task.num_classes * len(task.labelers) + 3) for task in tasks)
-    fitting = MAX_CHUNK_VALUES * epochs_per_pass // values
-    return [part.stop - part.start for part in chunks(epochs, min(max(1, fitting), epochs))]
+    max_epochs = MAX_CHUNK_VALUES * epochs_per_pass // values
+    return [part.stop - part.start for part in chunks(epochs, min(max(1, max_epochs), epochs))]

@@ -18,7 +18,7 @@ from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count
 
 IGNORED_OPTIONS = {"params", "lr", "fused", "foreach", "capturable"}
-"""Options of an optimizer that may differ: the rate is set in each epoch, the others depend on the machine."""
+"""Options of an optimizer that may differ from the file: each epoch sets the rate, the others depend on the machine."""
 
 
 class Stateful(Protocol):
@@ -85,16 +85,19 @@ class Checkpoint:
         names = {*parts, "losses", "rng"}
         if set(saved) != names:
             raise ValueError(
-                f"{self.path} has {', '.join(sorted(saved))}, but this run has {', '.join(sorted(names))}; remove the "
-                "file, or resume the run that wrote it"
+                f"{self.path} has the parts {', '.join(sorted(saved))}, but this run has {', '.join(sorted(names))}; "
+                "remove the file, or resume the run that wrote it"
             )
         for name, part in parts.items():
             try:
-                part.load_state_dict(_with_own_options(optimizer, saved[name]) if part is optimizer else saved[name])
+                state = _with_own_options(optimizer, saved[name]) if part is optimizer else saved[name]
+                part.load_state_dict(state)
             except (RuntimeError, ValueError, KeyError) as error:
                 reason = " ".join(str(error).split())[:200]
-                raise ValueError(f"{self.path} is of another run: its {name} does not fit ({reason})") from error
-        if rank_and_world_size()[1] == 1:  # each process has its own generator, but the file only that of the first
+                raise ValueError(
+                    f"{self.path} is of another run: its {name} does not fit ({reason}); use another path"
+                ) from error
+        if rank_and_world_size()[1] == 1:  # several processes have a generator each, but the file has one
             rng.bit_generator.state = json.loads(saved["rng"])
         return list(saved["losses"].to(device).unbind())
 
@@ -116,12 +119,12 @@ class Checkpoint:
 
 
 def _with_own_options(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
-    """Return a saved state with this run's options, which torch would replace; raise if they differ."""
+    """Return a saved state with the options of this run, which loading would replace; raise if they differ."""
     groups = optimizer.state_dict()["param_groups"]
-    for own, other in zip(groups, saved["param_groups"], strict=True):
-        for name in sorted((own.keys() | other.keys()) - IGNORED_OPTIONS):
-            if name not in own or name not in other or own[name] != other[name]:
-                raise ValueError(f"{name} is {other.get(name)!r} in the file, {own.get(name)!r} here")
+    for own, in_file in zip(groups, saved["param_groups"], strict=True):
+        for name in sorted((own.keys() | in_file.keys()) - IGNORED_OPTIONS):
+            if name not in own or name not in in_file or own[name] != in_file[name]:
+                raise ValueError(f"{name} is {in_file.get(name)!r} in the file, {own.get(name)!r} in this run")
     return {**saved, "param_groups": groups}
 
 

@@ -1,4 +1,4 @@
-"""Execution of training steps: precision, compilation, CUDA graphs, distributed averaging. On a CPU, steps are plain.
+"""Execution of training steps: precision, compilation, CUDA graphs, distributed averaging; by default, plain steps.
 
 `loop.py` and `step.py` define what a step computes; this module only makes it fast.
 """
@@ -57,7 +57,7 @@ class CompileConfig:
         """Set the memory format of a network, and compile its regions."""
         device = next(network.parameters()).device
         if self.graphs and device.type != "cuda":
-            raise ValueError(f"graphs=True needs a GPU, but the network is on {device}; move it, or use graphs=False")
+            raise ValueError(f"graphs=True needs a GPU, but the network is on {device}; move it or set graphs=False")
         if self.channels_last:
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if self.compiled:
@@ -125,6 +125,8 @@ class StepInputs(NamedTuple):
 
 
 class _CapturedStep(NamedTuple):
+    """CUDA graph of a step, with the tensors that it reads and the loss that it writes."""
+
     graph: Any
     inputs: StepInputs
     loss: Tensor

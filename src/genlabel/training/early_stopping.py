@@ -113,7 +113,7 @@ def make_tracker(
 
 @final
 class BestEpochTracker:
-    """Evaluation of a run's networks at the end of epochs, several epochs at once, and the best epoch of each.
+    """Best epoch of every network of a run; the scores of several epochs are computed at once.
 
     Attributes
     ----------
@@ -143,13 +143,13 @@ class BestEpochTracker:
         """Record the parameters (g, C, size) of some tasks at the end of an epoch, from 1."""
         if epoch % self._every and epoch != self._epochs:
             return
-        full = theta.numel() * (len(self._pending) + 1) >= MAX_CHUNK_VALUES
-        self._pending.append((epoch, theta if full else theta.clone()))
-        if full:
+        is_full = theta.numel() * (len(self._pending) + 1) >= MAX_CHUNK_VALUES
+        self._pending.append((epoch, theta if is_full else theta.clone()))
+        if is_full:
             self.flush(tasks)
 
     def flush(self, tasks: slice) -> None:
-        """Evaluate the recorded epochs; networks of several epochs are scored like so many candidates."""
+        """Evaluate the recorded epochs; the networks of all epochs are scored together, as if they were candidates."""
         if not self._pending:
             return
         epochs, parts = zip(*self._pending, strict=True)
@@ -161,8 +161,9 @@ class BestEpochTracker:
             scores = np.where(np.isnan(values), -np.inf, values).reshape(len(epochs), -1, values.shape[-1])
             highest = self._highest.setdefault(group, np.full(scores.shape[1:], -np.inf))
             for epoch, score, theta in zip(epochs, scores, thetas[i].view(*scores.shape[:2], -1), strict=True):
-                greater = [new > old for new, old in zip(score.tolist(), highest.tolist(), strict=True)]  # by columns
-                better = np.array(greater) | (self.best_epochs[group] == 0)
+                # Lists are compared lexicographically: by the first column, of equal ones by the second, and so on.
+                is_higher = [new > old for new, old in zip(score.tolist(), highest.tolist(), strict=True)]
+                better = np.array(is_higher) | (self.best_epochs[group] == 0)
                 if better.any():
                     highest[better], self.best_epochs[group, better] = score[better], epoch
                     index = torch.from_numpy(np.flatnonzero(better)).to(theta.device)

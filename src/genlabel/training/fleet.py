@@ -1,7 +1,7 @@
 """Fleet: many networks of one shape in one tensor, and explicit gradients of their cross-entropy.
 
-No autograd graph, few large operations. Shapes: G groups (tasks) of C candidates, B points a batch, k classes, J label
-matrices.
+Without an autograd graph, a step is a few large operations, which is fast for many small networks. Shapes: G groups
+(tasks) of C candidates, B points a batch, k classes, J label matrices.
 """
 
 from __future__ import annotations
@@ -58,18 +58,20 @@ class Fleet:
         self, sizes: Sequence[int], seeds: Sequence[Any], candidates: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         self.sizes = tuple(sizes)
-        weights = (draw_weights(self.sizes, weight_rng(seed)) for seed in seeds)
-        flat = (np.concatenate([part.ravel() for layer in group for part in layer]) for group in weights)
-        theta = torch.stack([torch.from_numpy(group).to(device=device, dtype=dtype) for group in flat])
-        self.theta = theta[:, None].repeat(1, candidates, 1)
+        groups = []
+        for seed in seeds:
+            layers = draw_weights(self.sizes, weight_rng(seed))
+            flat = np.concatenate([part.ravel() for layer in layers for part in layer])
+            groups.append(torch.from_numpy(flat).to(device=device, dtype=dtype))
+        self.theta = torch.stack(groups)[:, None].repeat(1, candidates, 1)
         self.losses: NDArray[np.float64] = np.empty((0, len(seeds), candidates))
         self.best_epochs: NDArray[np.int64] | None = None
 
     def with_theta(self, theta: Tensor) -> Fleet:
         """Return networks of the same shape with other parameters (G, C, size)."""
-        other = copy(self)
-        other.theta = theta
-        return other
+        fleet = copy(self)
+        fleet.theta = theta
+        return fleet
 
     def layers(self, flat: Tensor) -> list[LayerParams]:
         """Return views of a flat tensor (G, C, size), or (C, size) of one group, as layers."""
@@ -103,11 +105,13 @@ class Fleet:
         *hidden, last = self.layers(self.theta[group])
         hits, losses = [], []
         for rows in self._row_chunks(len(X)):
-            h, index = torch.from_numpy(X[rows]).to(self.theta).T, torch.from_numpy(y[rows]).to(self.theta.device)
+            h = torch.from_numpy(X[rows]).to(self.theta).T
+            index = torch.from_numpy(y[rows]).to(self.theta.device)
             for W, b in hidden:
                 h = torch.relu(W.mT @ h + b[..., None])
             scores = last.W.mT @ h + last.b[..., None]
-            own, highest = scores[:, index, torch.arange(len(index), device=index.device)], scores.amax(1)
+            own = scores[:, index, torch.arange(len(index), device=index.device)]
+            highest = scores.amax(1)
             hit = own == highest
             if int((scores == highest[:, None]).sum()) > highest.numel():  # ties count for the first class
                 hit &= scores.argmax(1) == index
@@ -157,7 +161,7 @@ class Workspace:
         self._buffers: dict[tuple[str, int], Tensor] = {}
 
     def __call__(self, name: tuple[str, int], like: Tensor, last: int) -> Tensor:
-        """Return a buffer of the shape of a tensor, but for the last axis; its content is arbitrary."""
+        """Return a buffer of the shape of a tensor, with another last axis; its content is arbitrary."""
         buffer, shape = self._buffers.get(name), (*like.shape[:-1], last)
         if buffer is None or buffer.shape != shape:
             buffer = self._buffers[name] = like.new_empty(shape)
@@ -169,8 +173,8 @@ def linear_gradient(
 ) -> Tensor:
     """Write the gradients of softmax regression into `grad`, and return the losses (G, C).
 
-    One product of each group's points with all of its candidates' weights. `label_weights` (J, C) define each
-    candidate's target in the basis of label matrices; `weighted` says that these have class weights.
+    One product of each group's points with the weights of all its candidates. `label_weights` (J, C) define each
+    candidate's target in the basis of label matrices; `weighted` is True if these are multiplied by class weights.
     """
     G, C, d, k = layer.W.shape
     W = layer.W.permute(0, 2, 3, 1).reshape(G, d, k * C)
@@ -193,8 +197,8 @@ def relu_gradient(
 ) -> Tensor:
     """Write the gradients of fully connected ReLU networks into `grads`, and return the losses (G, C).
 
-    Batched products over all models, layer by layer; with few columns via the transpose. Mixing at a depth is linear,
-    so that its gradient flows to a row and to its partner. Consecutive steps share a `workspace`.
+    Batched products over all models, layer by layer; those of few columns are computed as transposes. Mixing at a depth
+    is linear, so that its gradient flows to a row and to its partner. Consecutive steps share a `workspace`.
     """
     G, C = layers[0].W.shape[:2]
     h, inputs, outputs = repeat_models(batch.x, C), [], []
@@ -221,8 +225,8 @@ def relu_gradient(
             torch.bmm(x.mT, delta, out=grad.W.flatten(0, 1))
         grad.b.copy_(delta.sum(1).view_as(grad.b))
         if depth:
-            before = workspace(("delta", depth), x, x.shape[-1])
-            delta = torch.bmm(delta, layers[depth].W.flatten(0, 1).mT, out=before)
+            buffer = workspace(("delta", depth), x, x.shape[-1])
+            delta = torch.bmm(delta, layers[depth].W.flatten(0, 1).mT, out=buffer)
             if depth in mixing:
                 lam, partner = mixing[depth]
                 delta = (lam * delta).scatter_add_(1, partner.expand_as(delta), (1.0 - lam) * delta)
@@ -236,14 +240,15 @@ def repeat_models(values: Tensor, C: int) -> Tensor:
 
 
 def _is_narrow(values: Tensor) -> bool:
+    """Return True if a product with this result is faster as a transpose."""
     return values.shape[-1] <= MAX_NARROW and values.device.type == "cpu"
 
 
 def _cross_entropy(scores: Tensor, target: Tensor, weight: Tensor, weighted: bool) -> tuple[Tensor, Tensor]:
     """Return the gradient of the weighted cross-entropy in the scores, w (sum(y) softmax(s) - y), and the row losses.
 
-    The classes are the third axis. Plain reductions instead of `log_softmax`, which is slow with few classes.
-    Overwrites `scores`.
+    The classes are the third axis. Plain reductions replace `log_softmax`, which is slow with few classes. `scores` are
+    overwritten.
     """
     scores -= scores.amax(2, keepdim=True)
     picked = (target * scores).sum(2)

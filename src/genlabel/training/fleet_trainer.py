@@ -129,7 +129,8 @@ class FleetTrainer:
         theta, size = self._optimizer.theta, len(self.tasks)
         if len(self._fleet.sizes) > 2 and theta.device.type == "cpu":  # as many hidden networks as fit in the cache
             size = max(1, MAX_PARAMETERS_PER_BLOCK // (theta.shape[1] * theta.shape[-1]))
-        blocks, losses = chunks(len(self.tasks), size), []
+        blocks = chunks(len(self.tasks), size)
+        losses = []
         for i, block in enumerate(blocks):
             optimizer = self._optimizer.of_tasks(block, partial(self._end_epoch, block, i, len(blocks)))
             self._train_block(optimizer, block, epochs)
@@ -149,11 +150,15 @@ class FleetTrainer:
             self.tracker.select(candidates)
 
     def _end_epoch(self, block: slice, index: int, blocks: int, epoch: int, theta: Tensor) -> None:
-        """Record the networks of a block; the epochs of all blocks together are reported as those of one run."""
+        """Record the networks of a block, and report as many epochs from all blocks as one block has.
+
+        Blocks are trained one after the other. Each reports every `blocks`-th of its epochs, of which the remainder
+        depends on its index, so that progress is even over the whole training.
+        """
         if self.tracker is not None:
             self.tracker.record(block, epoch, theta)
-        done = epoch - self._optimizer.steps // self._optimizer.batches + index
-        if self._callback is not None and done // blocks > (done - 1) // blocks:
+        epoch_of_call = epoch - self._optimizer.steps // self._optimizer.batches
+        if self._callback is not None and (epoch_of_call + index) % blocks == 0:
             self._callback.on_epoch_end(epoch - 1, {})
 
     def _train_block(self, optimizer: BatchedOptimizer, block: slice, epochs: int) -> None:
@@ -167,7 +172,7 @@ class FleetTrainer:
             partners, lams, depths, _ = steps.draw
             for t in range(len(steps.x)):
                 lam: list[Tensor | None] = [None] * len(layers)
-                for depth in set(depths[t].tolist()) - {0}:  # a group that mixes at another depth has lam = 1 at this
+                for depth in set(depths[t].tolist()) - {0}:  # groups that mix at another depth have lam = 1 here
                     mixes = torch.from_numpy(depths[t] == depth).to(lams.device)[:, None]
                     lam[depth] = torch.where(mixes, lams[t], 1.0)
                 batch = GroupBatch(steps.x[t], steps.target[t], steps.weight[t], partners[t], lam)
@@ -234,10 +239,10 @@ class BatchedOptimizer:
         return torch.zeros_like(self.theta)
 
     def of_tasks(self, tasks: slice, record: EpochRecorder) -> BatchedOptimizer:
-        """Return the optimizer of some tasks, which shares memory except the gradient."""
+        """Return an optimizer of some tasks that shares memory with this one, except for the gradient."""
         part = copy(self)
         part.theta = self.theta[tasks]
-        part.__dict__.pop("grad", None)
+        part.__dict__.pop("grad", None)  # the cached gradient of the whole
         part.average = None if self.average is None else self.average[tasks]
         part._state = [state[tasks] for state in self._state]
         part._losses, part.record = [], record
@@ -280,7 +285,9 @@ def _check_task(task: TrainingTask, depth: int) -> None:
         raise ValueError(f"{task.mixer!r} does not mix hidden layers linearly, as a fleet must; use train_network")
     for labeler in task.labelers:
         if labeler.update_source is not None:
-            raise ValueError(f"{labeler!r} learns while a network trains, and a fleet cannot; use train_network")
+            raise ValueError(
+                f"{labeler!r} learns while a network trains; a fleet has no such labels; use train_network"
+            )
 
 
 def _stack_tasks(blocks: Sequence[StepBlock]) -> StepBlock:

@@ -62,19 +62,22 @@ class ImageBatches:
         images, labels = torch.as_tensor(x), torch.as_tensor(y)
         if images.ndim != 4 or images.dtype != torch.uint8 or labels.shape != (len(images),) or not len(images):
             raise ValueError(
-                f"x has shape {tuple(images.shape)} of {images.dtype}, y {tuple(labels.shape)}; give images "
-                "(N, c, h, w) of uint8 and N class indices"
+                f"x has shape {tuple(images.shape)} and dtype {images.dtype}, y has shape {tuple(labels.shape)}; pass "
+                "images (N, c, h, w) of uint8 and N class indices"
             )
         self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
         self.rank, self.world_size = rank_and_world_size()
         self.size = check_count("batch_size", min(batch_size, len(images))) // self.world_size
         if not self.size:
-            raise ValueError(f"batch_size={batch_size} is less than the {self.world_size} processes; increase it")
+            raise ValueError(
+                f"batch_size={batch_size} is below the number of processes, {self.world_size}; increase it"
+            )
         self._steps = len(images) // (self.size * self.world_size)
         values: Sequence[Any] = seed if isinstance(seed, list | tuple) else [seed]
         if not all(isinstance(value, int | np.integer) for value in values):
-            raise ValueError(f"seed={seed!r} must be an int or a sequence of ints: all processes share it")
-        self._seed, self.epoch = [int(value) for value in values], 0
+            raise ValueError(f"seed={seed!r} must be an int or a sequence of ints, because all processes share it")
+        self._seed = [int(value) for value in values]
+        self.epoch = 0
         self._labels = labels.long().to(device)
         self._sides = (images.shape[2], images.shape[3])
         self._crop = torch.compile(_crop, dynamic=False) if self.device.type == "cuda" else _crop
@@ -91,22 +94,22 @@ class ImageBatches:
         shared, own = (np.random.default_rng([*self._seed, self.epoch, stream]) for stream in (0, 1 + self.rank))
         self.epoch += 1
         order = shared.permutation(len(self._images))
-        pixels = []  # rows and columns of pixels taken from each padded image, (T, B, side)
+        pixels = []  # vertical and horizontal positions of pixels in each padded image, (T, B, side)
         for side in self._sides:
             first = own.integers(2 * PADDING + 1, size=(T, B, 1)) if self.augment else np.zeros((T, B, 1), np.int64)
             pixels.append(first + np.arange(side))
         if self.augment:
             pixels[1] = np.where(own.random((T, B, 1)) < 0.5, pixels[1][..., ::-1], pixels[1])
         draws = [identity_params(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
-        index = [order[: T * B * self.world_size].reshape(T, self.world_size, B)[:, self.rank], *pixels]
-        rows, lines, columns = (to_device(np.ascontiguousarray(values), like) for values in index)
+        images = order[: T * B * self.world_size].reshape(T, self.world_size, B)[:, self.rank]
+        index, vertical, horizontal = (to_device(np.ascontiguousarray(part), like) for part in (images, *pixels))
         stack = draw_to_device(stack_draws(draws), like)
         for t in range(T):
-            x = self._crop(self._images, rows[t], lines[t], columns[t])
-            yield Batch(x, self._labels[rows[t]], None, stack.batch(t))
+            x = self._crop(self._images, index[t], vertical[t], horizontal[t])
+            yield Batch(x, self._labels[index[t]], None, stack.batch(t))
 
     def state_dict(self) -> dict[str, int]:
-        """Return the number of epochs so far, which determines all that is random."""
+        """Return the number of epochs so far, which determines all random numbers."""
         return {"epoch": self.epoch}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
@@ -114,9 +117,9 @@ class ImageBatches:
         self.epoch = int(state_dict["epoch"])
 
 
-def _crop(images: Tensor, rows: Tensor, lines: Tensor, columns: Tensor) -> Tensor:
+def _crop(images: Tensor, index: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:
     """Return crops (n, c, h, w) in [0, 1] of padded images (N, H, W, c), in channels-last format."""
-    crops = images[rows[:, None, None], lines[:, :, None], columns[:, None, :]]
+    crops = images[index[:, None, None], vertical[:, :, None], horizontal[:, None, :]]
     return crops.permute(0, 3, 1, 2).float().div(255.0)
 
 

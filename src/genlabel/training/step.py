@@ -24,7 +24,7 @@ from genlabel.training.networks import StagedNetwork
 
 
 class Step(ABC):
-    """Base class of methods that the loop trains: it prepares a batch, and a subclass defines its loss.
+    """Base class of training steps without the update: it prepares a batch, and a subclass defines the loss.
 
     Parameters
     ----------
@@ -52,9 +52,11 @@ class Step(ABC):
         config: CompileConfig,
         capturable: bool = True,
     ) -> None:
-        self.networks, self.modules = list(networks.values()), dict[str, Stateful](networks)
+        self.networks = list(networks.values())
+        self.modules = dict[str, Stateful](networks)
         self.mixer, self.rng, self.config, self.capturable = mixer, rng, config, capturable
-        self.like, self.num_classes = next(networks["network"].parameters()), networks["network"].num_classes
+        self.num_classes = networks["network"].num_classes
+        self.like = next(networks["network"].parameters())  # a tensor with the dtype and device of the network
         self._even_weights = self.like.new_empty(0)
 
     @abstractmethod
@@ -102,9 +104,10 @@ def _check_labels(y: Tensor, k: int) -> None:
     if y.ndim == 1:
         if y.is_floating_point() or not bool(((y >= 0) & (y < k)).all()):
             values = np.unique(y.numpy())[:5].tolist()
-            raise ValueError(f"y must hold class indices, 0 to {k - 1}, the outputs of the network; it has {values}")
+            raise ValueError(f"y has values such as {values}; it must hold class indices, 0 to {k - 1}")
     elif y.shape[1:] != (k,) or not bool((y >= 0).all()) or not bool(((y.sum(1) - 1.0).abs() < 1e-3).all()):
-        raise ValueError(f"soft labels must be (n, {k}), not negative, each row of sum 1; y has shape {tuple(y.shape)}")
+        shape = tuple(y.shape)
+        raise ValueError(f"y has shape {shape}; soft labels must be (n, {k}), not negative, each row of sum 1")
 
 
 @final
@@ -137,7 +140,8 @@ class NetworkStep(Step):
 
     def loss(self, batch: StepInputs) -> Tensor:
         """Return the cross-entropy of the mixed batch with its labels."""
-        net, labeler, x, draw, depth = self.network, self.labeler, batch.x, batch.draw, int(batch.draw.depth)
+        net, labeler = self.network, self.labeler
+        x, draw, depth = batch.x, batch.draw, int(batch.draw.depth)
         with self.config.autocast(self.like.device):
             mixes_input = depth == 0 or labeler.needs_inputs
             points = self._mix_batch(self.mixer, x, draw, batch.info) if mixes_input else x
@@ -146,11 +150,12 @@ class NetworkStep(Step):
             scores = net.decode(features, net.depth)
         clean_features = None
         if labeler.update_source == "clean":
-            # NOTE[PAPER]: in training mode, because the features of mixed points are compared with these; but batch
-            # normalization does not update its running statistics, so that the network is the one that mixup trains.
+            # NOTE[PAPER]: the features are those of training mode, like the features of mixed points that they are
+            # compared with; but the running statistics of batch normalization stay those of the mixed batches.
             with torch.no_grad(), frozen_batchnorm_stats(net), self.config.autocast(x.device):
                 clean_features = net.encode(x[: num_observed(labeler, len(x))], net.depth)
-        targets, inputs = self.targets(batch.labels, scores), features.detach() if labeler.update_source else points
+        targets = self.targets(batch.labels, scores)
+        inputs = features.detach() if labeler.update_source else points
         target = label_batch(labeler, inputs, targets, draw, batch.info, clean_features, self._observe_and_label)
         if target.shape != scores.shape:
             raise ValueError(
@@ -163,7 +168,7 @@ class NetworkStep(Step):
 
 
 def num_observed(labeler: Labeler, n: int) -> int:
-    """Return how many rows of a batch of n make the additional pass, before mixing, of update_source="clean"."""
+    """Return the number of rows of a batch of n that make the additional pass of update_source="clean"."""
     return max(2, round(labeler.observed_fraction * n))
 
 
@@ -176,16 +181,16 @@ def label_batch(
     clean_features: Tensor | None = None,
     observe_and_label: Callable[..., Tensor] = observe_and_label,
 ) -> Tensor:
-    """Return labels (n, k) of mixed points, or of features by a labeler that observes them first (arXiv Alg. 3).
+    """Return labels (n, k) of mixed points; for a labeler that learns, of features, which it observes first.
 
-    `clean_features` are those of the first rows before mixing, for update_source="clean". All loops share it.
+    `clean_features` are those of the first rows before mixing, for update_source="clean" (arXiv Alg. 3).
     """
     if labeler.update_source is None:
         labels: Tensor = labeler.label(inputs, targets, draw, info)
         return labels
     labeler.allocate(inputs)
-    observed, known = (inputs, targets) if clean_features is None else (clean_features, targets[: len(clean_features)])
-    return observe_and_label(labeler, observed, known, inputs, targets, draw, info)
+    observed = inputs if clean_features is None else clean_features
+    return observe_and_label(labeler, observed, targets[: len(observed)], inputs, targets, draw, info)
 
 
 def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:

@@ -31,12 +31,13 @@ from genlabel.registry import DENSITIES
 
 PENALTY = 0.05  # default weight of the penalty of the critic, for features of variance 1
 CHANNELS = 16  # channels of the first convolution of an image network
-CHARTS = 4  # number of charts that is tried besides one
+CHARTS = 4  # number of charts that is tried in addition to one
+MAX_LATENT = 16  # upper bound on the default dimension of the manifolds
 BANK_POINTS = 2048  # points of each manifold that are stored as starts of inversions
 
 
 class CollapsedGeneratorError(RuntimeError):
-    """Error that the generator of a class does not cover it; the message names the class and a remedy."""
+    """Error that the generator of a class does not cover the class; the message names the class and a remedy."""
 
 
 @DENSITIES.register("gan")
@@ -60,8 +61,8 @@ class GANDensity(ClassDensity):
         Dimension of the manifolds; None is half the number of features, rounded up, at most 16: a curve in the plane.
         With as many dimensions as features a manifold may fill the space, and all distances are 0.
     charts : int or None
-        Maximal number of pieces of a manifold; the classes of Two-circle have two. None tries 1 and 4, for images 1.
-        Pieces are initialized at clusters of the rows.
+        Maximal number of pieces of a manifold; the classes of Two-circle have two. None tries 1 and 4, and only 1 for
+        images. Pieces are initialized at clusters of the rows.
     shape : (c, h, w) or None
         Shape of flat images, h and w multiples of 4: uses a convolutional critic and encoder, and one scale for all
         pixels.
@@ -70,7 +71,7 @@ class GANDensity(ClassDensity):
     steps, batch_size, learning_rate : int, int, float
         Training settings; the batch size is that of each class.
     penalty : float or None
-        Weight of the penalties R1 + R2; None is 0.05, then a quarter and four times of it for classes below
+        Weight of the penalties R1 + R2; None is 0.05, then a quarter of it and four times it for classes below
         `min_coverage`.
     scale : float or "typical"
         Divisor of a distance; 1 in the paper. NOTE[PAPER]: "typical" is the mean distance of held-out rows to the
@@ -86,7 +87,7 @@ class GANDensity(ClassDensity):
     min_coverage : float
         Fraction of the held-out rows of a class that must be near a generated point.
     retries : int
-        Number of times that classes below it are trained again before the fit fails.
+        Number of times that classes below `min_coverage` are trained again before the fit fails.
     device : "auto", "cpu" or "cuda"
         Device of training and inversion; results are on the device of the query.
     verbose : int
@@ -218,7 +219,8 @@ class GANDensity(ClassDensity):
 
     def _check_parameters(self, d: int) -> None:
         check_choice("norm", self.norm, NORMS)
-        check_choice("encoder", self.encoder or "regression", ["regression", "bigan"], also="None")
+        if self.encoder is not None:
+            check_choice("encoder", self.encoder, ["regression", "bigan"], also="None")
         for name in ("batch_size", "restarts", "steps", "inversion_steps", "retries"):
             check_count(name, getattr(self, name), low=0 if name in ("inversion_steps", "retries") else 1)
         check_positive("learning_rate", self.learning_rate, "5e-3 is the usual choice")
@@ -232,7 +234,7 @@ class GANDensity(ClassDensity):
             )
 
     def _reading_network(self, extra_inputs: int, n_out: int) -> StackedNetwork:
-        """Return a network of points: a critic or an encoder."""
+        """Return a network whose inputs are points and `extra_inputs` more numbers: a critic or an encoder."""
         if self.shape is not None:
             return ConvNetwork(self.shape, extra_inputs, CHANNELS, n_out)
         return Perceptron((self.n_features_in_ + extra_inputs, *self.hidden, n_out))
@@ -244,19 +246,27 @@ class GANDensity(ClassDensity):
 
         Classes below `min_coverage` are trained again, with other penalties.
         """
-        dim = min((self.n_features_in_ + 1) // 2, 16) if self.latent_dim is None else self.latent_dim
-        latents = Latents(dim, self.charts if self.charts is not None else 1 if self.shape is not None else CHARTS)
-        charts = [1, latents.charts] if self.charts is None and self.shape is None else [latents.charts]
-        size = latents.size if self.encoder == "bigan" else 0
+        if self.charts is not None:
+            charts = [self.charts]
+        elif self.shape is not None:
+            charts = [1]
+        else:
+            charts = [1, CHARTS]
+        dim = min((self.n_features_in_ + 1) // 2, MAX_LATENT) if self.latent_dim is None else self.latent_dim
+        latents = Latents(dim, charts[-1])
         # The generator is fully connected for images too: the Jacobian of convolutions is slow on a CPU.
         generator = Perceptron((latents.size, *self.hidden, self.n_features_in_))
-        encoder = self._reading_network(0, size) if size else None
-        networks = training.GANNetworks(latents, generator, self._reading_network(size, 1), encoder)
+        critic, encoder = self._reading_network(0, 1), None
+        if self.encoder == "bigan":
+            critic, encoder = self._reading_network(latents.size, 1), self._reading_network(0, latents.size)
+        networks = training.GANNetworks(latents, generator, critic, encoder)
         scored: list[list[training.ScoredGenerator]] = [[] for _ in classes]
         missing = list(range(len(classes)))
         for attempt in range(self.retries + 1):
-            fixed = self.penalty if self.penalty is not None else PENALTY if attempt == 0 else None
-            penalties = [PENALTY / 4, PENALTY * 4] if fixed is None else [fixed]
+            if self.penalty is not None:
+                penalties = [self.penalty]
+            else:
+                penalties = [PENALTY] if attempt == 0 else [PENALTY / 4, PENALTY * 4]
             settings = [training.GANSettings(penalty, number) for penalty in penalties for number in charts]
             result = training.train_and_score(
                 networks, [classes[c] for c in missing], settings, self._schedule(self.steps), rng, callback
@@ -267,21 +277,26 @@ class GANDensity(ClassDensity):
             missing = [c for c in missing if best[c].coverage < self.min_coverage and not classes[c].is_small]
             if not missing:
                 break
-        names, pieces = self.classes_.tolist(), f"or with more charts ({latents.charts}) if the class has many pieces"
-        for c in missing:
+        names = self.classes_.tolist()
+        more_charts = f"or with more charts ({latents.charts}) if the class has many pieces"
+        if missing:
+            c = missing[0]
             raise CollapsedGeneratorError(
-                f"the generator of class {names[c]!r} covers {best[c].coverage:.0%} of the held-out rows, less than "
-                f"min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it has collapsed; train "
-                f"longer (steps={self.steps}), with another random_state or penalty, {pieces}"
+                f"the generator of class {names[c]!r} has collapsed: it covers {best[c].coverage:.0%} of the held-out "
+                f"rows, less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s); train "
+                f"longer (steps={self.steps}), with another random_state or penalty, {more_charts}"
             )
         for name, rows, selected in zip(names, classes, best, strict=True):
             if rows.is_small:
-                rest = f"too few to hold any out; give {training.MIN_ROWS_TO_SPLIT}, or use GaussianDensity"
-                warn(("GANDensity", name), f"class {name!r} has {len(rows.train)} rows: {rest}", DensityWarning)
+                message = (
+                    f"class {name!r} has {len(rows.train)} rows, too few to hold any out; give at least "
+                    f"{training.MIN_ROWS_TO_SPLIT}, or use GaussianDensity"
+                )
+                warn(("GANDensity", name), message, DensityWarning)
             elif selected.precision < self.min_coverage:
                 message = (
-                    f"of the points generated for class {name!r} only {selected.precision:.0%} are near its rows: its "
-                    f"manifold is blurred; train longer (steps={self.steps}), {pieces}"
+                    f"the manifold of class {name!r} is blurred: only {selected.precision:.0%} of the generated points "
+                    f"are near rows of the class; train longer (steps={self.steps}), {more_charts}"
                 )
                 warn(("GANDensity blurred", name), message, DensityWarning)
         return best

@@ -149,7 +149,7 @@ class Latents(NamedTuple):
         return self._join(z.expand(len(shares), -1, -1), chart.clamp_max(self.charts - 1))
 
     def spread(self, n: int, shares: Tensor, rng: np.random.Generator) -> Tensor:
-        """Draw latents (s, n, size) that cycle through the charts; unused charts are replaced by the first."""
+        """Draw latents (s, n, size) that cycle through the charts, with the first chart in place of unused ones."""
         z = torch.from_numpy(rng.random((n, self.dim), dtype=np.float32) * 2 - 1).to(shares)
         used = torch.arange(self.charts, device=shares.device) * (shares > 0)
         chart = used[:, torch.arange(n, device=shares.device) % self.charts]
@@ -176,16 +176,18 @@ class Charts(NamedTuple):
         clusters = KMeans(used, n_init=3, random_state=seed).fit(rows.numpy(), sample_weight=weight.numpy())
         # Clusters of rows that differ by rounding only may be empty.
         distinct, labels = torch.unique(torch.from_numpy(clusters.labels_).long(), return_inverse=True)
-        (dim, count), d = latents, rows.shape[1]
+        count, dim, d = latents.charts, latents.dim, rows.shape[1]
         charts = cls(torch.zeros(1, count), torch.zeros(1, count, d), torch.zeros(1, count, dim, d))
         for chart in range(len(distinct)):
             piece = rows[labels == chart]
+            center = piece.mean(0)
             charts.shares[0, chart] = weight[labels == chart].sum() / weight.sum()
-            charts.centers[0, chart] = center = piece.mean(0)
+            charts.centers[0, chart] = center
             _, sizes, directions = torch.linalg.svd(piece - center, full_matrices=False)
             half_axes = directions * sizes[:, None] * (3**0.5 / len(piece) ** 0.5)  # of a uniform distribution
             axes = charts.axes[0, chart]  # missing axes are 0
             axes[: len(half_axes[:dim])] = half_axes[:dim]
+            # The sign of a singular vector is arbitrary: the largest component of each axis becomes positive.
             sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
             axes *= torch.where(sign == 0, 1.0, sign)
         return charts
@@ -275,7 +277,7 @@ def log_likelihood(X: Tensor, points: Tensor, log_noise: Tensor) -> Tensor:
 
 
 class _NormModel(NamedTuple):
-    """Smooth norm of a residual r (..., d), with a majorized curvature: diag(weight) - rank gradient gradient'."""
+    """Smooth norm of a residual r (..., d), with a bound on its curvature: diag(weight) - rank gradient gradient'."""
 
     value: Tensor
     gradient: Tensor
@@ -284,15 +286,16 @@ class _NormModel(NamedTuple):
 
 
 def _norm_model(norm: str, r: Tensor, width: Tensor) -> _NormModel:
-    """Return the model of a norm of residuals; half the square for "l2", which needs no smoothing."""
+    """Return the model of a norm of residuals, smoothed within `width`; half the square for "l2", without smoothing."""
     if norm == "l2":
         return _NormModel(0.5 * r.square().sum(-1), r, torch.ones_like(r), 0.0)
     if norm == "l1":  # sum sqrt(r^2 + width^2), with the parabola above it that touches it at r
         size = (r.square() + width.square()).sqrt()
         return _NormModel(size.sum(-1), r / size, 1 / size, 0.0)
-    both = torch.cat([r, -r], -1) / width  # the soft maximum of |r|, width log sum (exp(r / width) + exp(-r / width))
-    up, down = torch.softmax(both, -1).chunk(2, -1)
-    return _NormModel(width[..., 0] * both.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None])
+    # The soft maximum of |r|: width log sum (exp(r / width) + exp(-r / width)).
+    both_signs = torch.cat([r, -r], -1) / width
+    up, down = torch.softmax(both_signs, -1).chunk(2, -1)
+    return _NormModel(width[..., 0] * both_signs.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None])
 
 
 class Bank(NamedTuple):
@@ -324,38 +327,48 @@ class Inverter(NamedTuple):
 
     def __call__(self, X: Tensor) -> Tensor:
         """Return the nearest points (k, m, d) to points (m, d), both in the units of the generator."""
-        parts = self.generators.latents.charts * -(-self.restarts // self.generators.latents.charts)
-        count = self.bank.points.shape[1] // parts * parts
-        distance = torch.cdist(X * self.unit, self.bank.points[:, :count] * self.unit, NORMS[self.norm])
-        nearest, rank = distance.reshape(*distance.shape[:2], -1, parts).min(-2)
-        near = nearest.topk(self.restarts, -1, largest=False).indices
-        index = rank.gather(-1, near) * parts + near
-        w = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
-        if self.generators.encoder is not None:
-            encoded, dim = self.generators.encode(X.expand(len(w), -1, -1)), self.generators.latents.dim
-            chart = encoded[..., dim:].where(self.generators.shares[:, None] > 0, -torch.inf).argmax(-1)
-            chart = one_hot(chart, self.generators.latents.charts, encoded.dtype)
-            w = torch.cat([w, torch.cat([encoded[..., :dim], chart], -1)[:, :, None]], 2)
+        w = self._starts(X)
         k, m, n, _ = w.shape
-        inner, target, (weight, bias) = self, X.expand(len(w), -1, -1), self.generators.weights[-2:]
+        inverter, target = self, X.expand(k, -1, -1)
+        weight, bias = self.generators.weights[-2:]
         if self.norm == "l2" and weight.shape[1] < weight.shape[2]:
             # The range of the last layer has at most as many dimensions as the layer has inputs; the rest of an L2
             # distance is the same for all points of the manifold. An image of 784 pixels has 64 coordinates.
-            base, square = torch.linalg.qr((weight * self.unit).mT)
-            weights = [*self.generators.weights[:-2], square.mT, bias * self.unit @ base]
-            generators, target = self.generators._replace(weights=weights), X * self.unit @ base
-            inner = self._replace(generators=generators, unit=torch.ones_like(self.unit[:1]))
+            basis, coordinates = torch.linalg.qr((weight * self.unit).mT)
+            weights = [*self.generators.weights[:-2], coordinates.mT, bias * self.unit @ basis]
+            generators = self.generators._replace(weights=weights)
+            inverter = self._replace(generators=generators, unit=torch.ones_like(self.unit[:1]))
+            target = X * self.unit @ basis
         target = target[:, :, None].expand(-1, -1, n, -1).flatten(1, 2)
-        best = inner.gauss_newton(w.flatten(1, 2), target)
-        closest = inner._distance(inner.generators(best) - target).reshape(k, m, n).argmin(-1)
+        best = inverter.gauss_newton(w.flatten(1, 2), target)
+        closest = inverter._distance(inverter.generators(best) - target).reshape(k, m, n).argmin(-1)
         return self.generators(best.reshape(w.shape).take_along_dim(closest[..., None, None], 2)[:, :, 0])
+
+    def _starts(self, X: Tensor) -> Tensor:
+        """Return the latents (k, m, starts, size) at which the searches for points (m, d) start."""
+        charts, dim = self.generators.latents.charts, self.generators.latents.dim
+        # Point i of the bank is in part i % parts and in chart i % charts: each part has points of one chart only. The
+        # starts are the nearest points of the nearest parts.
+        parts = charts * -(-self.restarts // charts)
+        count = self.bank.points.shape[1] // parts * parts
+        distance = torch.cdist(X * self.unit, self.bank.points[:, :count] * self.unit, NORMS[self.norm])
+        nearest, position = distance.reshape(*distance.shape[:2], -1, parts).min(-2)
+        part = nearest.topk(self.restarts, -1, largest=False).indices
+        index = position.gather(-1, part) * parts + part
+        w = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
+        if self.generators.encoder is None:
+            return w
+        encoded = self.generators.encode(X.expand(len(w), -1, -1))
+        likeliest = encoded[..., dim:].where(self.generators.shares[:, None] > 0, -torch.inf).argmax(-1)
+        encoded = torch.cat([encoded[..., :dim], one_hot(likeliest, charts, encoded.dtype)], -1)
+        return torch.cat([w, encoded[:, :, None]], 2)
 
     def _distance(self, r: Tensor) -> Tensor:
         return torch.linalg.vector_norm(r * self.unit, NORMS[self.norm], -1)
 
     def gauss_newton(self, w: Tensor, target: Tensor) -> Tensor:
         """Return the best latents of damped Gauss-Newton steps from w (k, n, size)."""
-        network, (dim, _), weights, *_ = self.generators
+        network, dim, weights = self.generators.network, self.generators.latents.dim, self.generators.weights
         best, least = w, self._distance(self.generators(w) - target)
         damping = torch.full_like(least, 1e-2)
         start = least.clone()
@@ -365,8 +378,8 @@ class Inverter(NamedTuple):
             model = _norm_model(self.norm, (points - target) * self.unit, width)
             jacobian, z = jacobian * self.unit[:, None], w[..., :dim]
             gradient = (jacobian.mT @ model.gradient[..., None])[..., 0]
-            free = ~((z <= -1) & (gradient > 0) | (z >= 1) & (gradient < 0))  # latents that stay within the cube
-            gradient, jacobian = gradient * free, jacobian * free[..., None, :]
+            is_free = ~((z <= -1) & (gradient > 0) | (z >= 1) & (gradient < 0))  # the step stays within the cube
+            gradient, jacobian = gradient * is_free, jacobian * is_free[..., None, :]
             curvature = jacobian.mT @ (model.weight[..., None] * jacobian)
             curvature = curvature - model.rank * gradient[..., :, None] * gradient[..., None, :]
             diagonal = jacobian.square().sum(-2) * model.weight.mean(-1, keepdim=True)

@@ -25,12 +25,12 @@ from genlabel.densities.gan.generators import (
 INITIAL_NOISE = 0.1  # initial noise of a generator, in standard deviations of the features
 NOISE_RATE_FACTOR = 4.0  # learning rate of the noise relative to that of the manifold
 ENERGY = 5.0  # weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none.
-CRITIC = 1.0  # weight of the critic in the loss of the generators. (`benchmarks/gan.py --ablation` sets either to 0.)
+CRITIC = 1.0  # weight of the critic in the loss of the generators. `benchmarks/gan.py --ablation` sets either to 0.
 EVENNESS = 3.0  # weight of the penalty on uneven pace along a curve
 SMOOTHNESS = 0.1  # weight of the penalty on changes of curvature
 CURVE_POINTS = 256  # points that represent a curve in a step of the refinement
 MAX_STEP_ROWS, MAX_TEST_ROWS = 512, 4096
-"""Rows of a class in a step of the refinement, and in the test whether a curve may be smooth."""
+"""Rows of a class in a step of the refinement, and in the comparison of a smooth curve with a free one."""
 REFINEMENT_STEPS, REFINEMENT_RATE = 1 / 6, 0.2
 """Steps and learning rate of the refinement, relative to those of the training."""
 MAX_STANDARD_ERRORS = 2.0
@@ -111,23 +111,25 @@ def train_gans(
     rng: np.random.Generator,
     on_step: Callable[[int], None] | None = None,
 ) -> Generators:
-    """Return k t generators; that of class c with settings j has the index c t + j.
+    """Return k t generators for k classes and t settings; that of class c with settings j has the index c t + j.
 
-    The critic minimizes softplus(D(fake) - D(real)) with a penalty on its gradients at real and generated points
-    (R1 + R2), the generator the same with exchanged roles, and the energy distance of a batch, which keeps it in all
-    parts of its class. All classes start with the same weights and use the same latents, so that their order does not
-    matter. The returned generators have the moving average of the weights.
+    The critic D minimizes softplus(D(fake) - D(real)) with a penalty on its gradients at real and generated points
+    (R1 + R2). The generator minimizes softplus(D(real) - D(fake)) and the energy distance of a batch, which keeps it in
+    all parts of its class. All classes start with the same weights and use the same latents, so that their order does
+    not matter. The returned generators have the moving average of the weights.
     """
-    device, (latents, generator, critic, encoder) = schedule.device, networks
+    device = schedule.device
+    latents, generator, critic, encoder = networks
 
     def draw_weights(network: StackedNetwork) -> list[Tensor]:
-        drawn = zip(*(network.draw(rng) for _ in settings), strict=True)  # different for each settings
-        stacked = [torch.cat(parts).repeat(len(rows), *[1] * (parts[0].ndim - 1)) for parts in drawn]
+        """Draw a stack of networks: other weights for each setting, the same for each class."""
+        by_setting = zip(*(network.draw(rng) for _ in settings), strict=True)
+        stacked = [torch.cat(parts).repeat(len(rows), *[1] * (parts[0].ndim - 1)) for parts in by_setting]
         return [part.to(device).requires_grad_() for part in stacked]
 
     critic_weights = draw_weights(critic)
     seed = int(rng.integers(2**31))
-    pieces = [Charts.fit(part.train, part.weight, latents, trial.charts, seed) for part in rows for trial in settings]
+    pieces = [Charts.fit(part.train, part.weight, latents, each.charts, seed) for part in rows for each in settings]
     log_unit = schedule.unit.log().to(device, torch.float32)
     log_level = torch.full((len(pieces), 1, 1), np.log(INITIAL_NOISE)) + log_unit.cpu().mean()
     log_level = log_level.to(device, torch.float32).requires_grad_()
@@ -143,7 +145,7 @@ def train_gans(
     average = generators.map(lambda part: part.detach().clone())
     points = [part.train.to(device) for part in rows]
     cumulative = [part.cumulative.to(device) for part in rows]
-    penalty = torch.tensor([trial.penalty for trial in settings]).repeat(len(rows)).to(device)
+    penalty = torch.tensor([each.penalty for each in settings]).repeat(len(rows)).to(device)
     for step in range(schedule.steps):
         for group in (*optimizer.param_groups, *critic_optimizer.param_groups):
             group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - step / schedule.steps))
@@ -223,9 +225,9 @@ def refine_curves(
     weights and b. NOTE[PAPER]: the paper only evaluates it. Adversarial training leaves the ends of a curve at random
     positions, which the likelihood corrects. It would also bend them to the last outliers; two penalties prevent this,
     on uneven pace and on changes of curvature. The latter would round a corner, so each curve is refined with it and
-    without, and the smooth one is used unless the training rows are clearly less likely.
+    without it, and the smooth one is used unless the training rows are clearly less likely.
     """
-    free = len(generators.log_noise)  # the first half of the stack has no penalty on changes of curvature
+    s = len(generators.log_noise)  # the first s curves of the stack have no penalty on changes of curvature
     stack = Generators.join([generators, generators]).map(lambda part: part.detach().clone())
     weights = [part.requires_grad_() for part in stack.weights]
     log_unit = schedule.unit.log().to(stack.log_noise)
@@ -236,18 +238,18 @@ def refine_curves(
     for step in range(steps):
         for group, factor in zip(optimizer.param_groups, (1, 4), strict=True):
             group["lr"] = factor * rate * (1 - step / steps)
-        x = draw_evenly([*rows, *rows], n, rng).to(log_level).repeat_interleave(free // len(rows), 0)
+        x = draw_evenly([*rows, *rows], n, rng).to(log_level).repeat_interleave(s // len(rows), 0)
         latents = EvenLatents.draw(stack, rng)
         stack = stack._replace(weights=weights, log_noise=log_level - log_unit)
         points = stack(latents.w)
         likelihood = log_likelihood(x, points, stack.log_noise).mean(1)
         scaled = points * log_unit.exp()
-        roughness = EvenLatents(*(part[free:] for part in latents)).roughness(scaled[free:])
+        roughness = EvenLatents(*(part[s:] for part in latents)).roughness(scaled[s:])
         loss = (EVENNESS * latents.unevenness(scaled) - likelihood).sum() + SMOOTHNESS * roughness.sum()
         take_step(optimizer, loss)
     both = stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
-    members = torch.arange(free)
-    return both.select(torch.where(smooth_is_hardly_worse(both, rows), members + free, members))
+    members = torch.arange(s)
+    return both.select(torch.where(smooth_is_not_clearly_worse(both, rows), members + s, members))
 
 
 def draw_evenly(rows: Sequence[ClassRows], n: int, rng: np.random.Generator) -> Tensor:
@@ -257,18 +259,20 @@ def draw_evenly(rows: Sequence[ClassRows], n: int, rng: np.random.Generator) -> 
 
 
 @torch.no_grad()
-def smooth_is_hardly_worse(both: Generators, rows: Sequence[ClassRows]) -> Tensor:
+def smooth_is_not_clearly_worse(both: Generators, rows: Sequence[ClassRows]) -> Tensor:
     """Return the mask (s,) of smooth curves, in the second half, that are not clearly worse than those in the first."""
     points = both(EvenLatents.draw(both, np.random.default_rng(0)).w)
     s = len(points) // 2
-    pairs = [[m, m + s] for m in range(s)]
-    classes = [rows[m * len(rows) // s] for m in range(s)]
-    return torch.tensor([is_hardly_worse(c, points[p], both.log_noise[p]) for c, p in zip(classes, pairs, strict=True)])
+    result = []
+    for m in range(s):
+        pair = [m, m + s]
+        result.append(is_not_clearly_worse(rows[m * len(rows) // s], points[pair], both.log_noise[pair]))
+    return torch.tensor(result)
 
 
 @torch.no_grad()
-def is_hardly_worse(rows: ClassRows, points: Tensor, log_noise: Tensor) -> bool:
-    """Return whether the second of two curves is not clearly worse, by the standard error over the weighted rows."""
+def is_not_clearly_worse(rows: ClassRows, points: Tensor, log_noise: Tensor) -> bool:
+    """Return True unless the second of two curves is clearly worse, by the standard error over the weighted rows."""
     x, weight = rows.train[:MAX_TEST_ROWS].to(points), rows.weight[:MAX_TEST_ROWS].to(points)
     loss = -log_likelihood(x.expand(2, -1, -1), points, log_noise).diff(dim=0)[0]
     share = weight / weight.sum()
@@ -332,7 +336,7 @@ def train_and_score(
     rng: np.random.Generator,
     callback: Callback | None,
 ) -> list[list[ScoredGenerator]]:
-    """Return the generators of each class for all settings, refined ones first; curves of small classes are not."""
+    """Return the generators of each class for all settings; curves, except of small classes, also refined and first."""
     epoch = max(1, sum(len(part.train) for part in rows) // (schedule.batch_size * len(rows)))
 
     def on_step(step: int) -> None:
@@ -342,15 +346,15 @@ def train_and_score(
     stacks = [train_gans(networks, rows, settings, schedule, rng, on_step)]
     if networks.latents.dim == 1:
         stacks.insert(0, refine_curves(stacks[0], rows, schedule, rng))
-    seed, t = int(rng.integers(2**32)), len(settings)
-    return [
-        [
-            score_generator(stack.select(torch.tensor([c * t + j])), trial, part, seed)
-            for j, trial in enumerate(settings)
-            for stack in (stacks[-1:] if part.is_small else stacks)
-        ]
-        for c, part in enumerate(rows)
-    ]
+    seed = int(rng.integers(2**32))
+    scored: list[list[ScoredGenerator]] = []
+    for c, part in enumerate(rows):
+        scored.append([])
+        for j, each in enumerate(settings):
+            for stack in stacks[-1:] if part.is_small else stacks:
+                generators = stack.select(torch.tensor([c * len(settings) + j]))
+                scored[-1].append(score_generator(generators, each, part, seed))
+    return scored
 
 
 @torch.no_grad()
@@ -361,7 +365,7 @@ def score_generator(generators: Generators, settings: GANSettings, rows: ClassRo
         float((torch.cdist(queries, others).min(1).values <= rows.reach).double().mean())
         for queries, others in ((rows.held_out, points), (points, rows.train))
     )
-    # An underestimate where the draws of w are sparse.
+    # The log-densities are too low where the draws of w are sparse.
     w = generators.latents.draw(TEST_POINTS, generators.shares, np.random.default_rng(seed))
     manifold, log_noise = generators(w).cpu().double(), generators.log_noise.cpu().double()
     log_prob = log_likelihood(rows.held_out.double()[None], manifold, log_noise)[0]
@@ -371,9 +375,10 @@ def score_generator(generators: Generators, settings: GANSettings, rows: ClassRo
 def select_generator(scored: Sequence[ScoredGenerator], min_coverage: float) -> ScoredGenerator:
     """Return the most likely generator of sufficient coverage, or one of fewer charts that is not clearly worse."""
     threshold = min(max(candidate.coverage for candidate in scored), min_coverage)
-    able = sorted((c for c in scored if c.coverage >= threshold), key=lambda candidate: candidate.settings.charts)
-    best = max(able, key=lambda candidate: float(candidate.log_prob.mean()))
-    for candidate in able:
+    covering = [candidate for candidate in scored if candidate.coverage >= threshold]
+    covering.sort(key=lambda candidate: candidate.settings.charts)
+    best = max(covering, key=lambda candidate: float(candidate.log_prob.mean()))
+    for candidate in covering:
         loss = best.log_prob - candidate.log_prob
         error = float(loss.std(unbiased=len(loss) > 1)) / len(loss) ** 0.5
         if candidate is best or float(loss.mean()) <= MAX_STANDARD_ERRORS * error:

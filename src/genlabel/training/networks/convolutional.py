@@ -93,9 +93,9 @@ class _Pool(nn.Module):
 class _Shortcut(nn.Conv2d):
     """Strided convolution of 1 x 1 pixels.
 
-    On a CPU with fewer than 16 channels (oneDNN's block), pixels are selected before the convolution: oneDNN's gradient
-    of a strided convolution writes out of bounds for images with one channel or in channels-last format (its issue
-    6035), which gives wrong values or crashes.
+    On a CPU with fewer than 16 channels (the block size of oneDNN), pixels are selected before the convolution. The
+    gradient of a strided convolution in oneDNN writes out of bounds for images with one channel or in channels-last
+    format (its issue 6035), which gives wrong values or crashes.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -106,6 +106,7 @@ class _Shortcut(nn.Conv2d):
 
 
 def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
+    """Return a 3 x 3 convolution without a bias."""
     return nn.Conv2d(channels, width, 3, stride, padding=1, bias=False)
 
 
@@ -219,10 +220,9 @@ class _ResidualNetwork(Stages):
         widths = [width * factor for factor in (1, *GROUP_WIDTHS)]
         with _seeded(seed):
             stem: list[nn.Module] = [Normalize(in_channels, mean, std), _convolution(in_channels, width)]
-            groups: list[list[nn.Module]] = [
-                [self.block(channels, wide, 2 if i else 1), self.block(wide, wide, 1)]
-                for i, (channels, wide) in enumerate(pairwise(widths))
-            ]
+            groups: list[list[nn.Module]] = []
+            for i, (n_in, n_out) in enumerate(pairwise(widths)):
+                groups.append([self.block(n_in, n_out, 2 if i else 1), self.block(n_out, n_out, 1)])
             end: nn.Module = _Pool()
             if self.block is _Block:
                 stem += [nn.BatchNorm2d(width), nn.ReLU()]
