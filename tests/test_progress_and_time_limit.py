@@ -235,7 +235,7 @@ TIGHT = [
 @pytest.mark.parametrize("model", TIGHT, ids=repr)
 def test_a_fit_keeps_its_time_limit_and_warns_of_what_it_left_out(model: Any, own_time: Callable[[], float]) -> None:
     fitted, begin = clone(model), own_time()
-    with pytest.warns(UserWarning, match=r"would take longer than time_limit=0.6 s: .*; give it more time, or None$"):
+    with pytest.warns(UserWarning, match="time_limit=0.6"):
         fitted.fit(LARGE_X, LARGE_Y)
     assert own_time() - begin < 1.2 * 0.6 + 1.0
     assert np.isfinite(fitted.predict_log_proba(LARGE_X)).all()
