@@ -98,7 +98,7 @@ def read_document(folder: Path) -> dict[str, Any]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON ({type(error).__name__}); save the model again") from error
+        raise ValueError(f"{path} is damaged: it is not JSON ({type(error).__name__}); save the model again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{path} is not a model of genlabel; give a folder that save_model has written")
     version = document.get("format_version")
