@@ -129,6 +129,7 @@ class Standardization(NamedTuple):
         """
         xp: Any = torch if isinstance(X, Tensor) else np
         mean: Any
+        centered: Any
         deviation: Any
         # NOTE: the estimators use NumPy, the densities torch; they differ in the last digit, and published results rest
         # on both. A division by the range, or by a power of 2, which changes no digit, keeps squares from overflowing.
