@@ -129,7 +129,6 @@ class Standardization(NamedTuple):
         """
         xp: Any = torch if isinstance(X, Tensor) else np
         mean: Any
-        centered: Any
         deviation: Any
         # NOTE: the estimators use NumPy, the densities torch; they differ in the last digit, and published results rest
         # on both. A division by the range, or by a power of 2, which changes no digit, keeps squares from overflowing.
@@ -141,10 +140,10 @@ class Standardization(NamedTuple):
             deviation = unit * (share @ (centered / unit) ** 2).sqrt()
         else:
             mean = np.average(X, axis=0, weights=weight)
-            centered = X - mean
-            largest = np.abs(centered).max(0)
-            unit = np.where(largest > 0, largest, 1.0)
-            deviation = unit * np.sqrt(np.average((centered / unit) ** 2, axis=0, weights=weight))
+            residual = X - mean
+            largest = np.abs(residual).max(0)
+            size = np.where(largest > 0, largest, 1.0)
+            deviation = size * np.sqrt(np.average((residual / size) ** 2, axis=0, weights=weight))
         varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING_TOLERANCE * xp.abs(mean))
         if whole is not None:
             return cls(mean, xp.where(varies, deviation, whole.scale), whole.mask)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
+from itertools import takewhile
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
@@ -43,9 +44,8 @@ class RunPlan(NamedTuple):
     """Numbers of requested runs; :meth:`Callback.on_run_start` receives it."""
 
     todo: int
-    """Runs that are going to be done."""
     cached: int
-    """Runs with a record of the current settings, which are not done again."""
+    """Runs with a record of the current settings."""
     stale: int
     """Runs with a record of other settings; they are part of `todo`."""
 
@@ -150,15 +150,12 @@ class FitProgress(Callback):
         self.epoch_weight = 1.0  # work of each of the next epochs, such as the number of candidates that they train
         self.best_loss: float | None = None  # lowest held-out log-loss so far
         self.truncations: list[str] = []  # parts of the fit that were left out because time was short
-        self._begin = monotonic()
-        self._stage_begin = self._begin  # the pace of a stage is measured from here
+        self._begin = self._stage_begin = monotonic()
         self._deadline = time_limit  # of the stage, in seconds after the begin of the fit
         self._shares: dict[str, float] = {}  # share of each planned stage in the fit
         self._stage, self._step, self._epochs = "", "", 0
-        self._fraction_before = 0.0  # fraction of the fit that precedes the stage
-        self._stage_share = 0.0  # share of the stage in the fit
-        self._stage_done = 0.0  # fraction of the stage that is done
-        self._done_per_work = 0.0  # increase of this fraction for each unit of work
+        self._fraction_before = self._stage_share = 0.0  # fractions of the fit: before the stage, and of the stage
+        self._stage_done = self._done_per_work = 0.0  # fraction of the stage that is done; for each unit of work
 
     @property
     def has_time_limit(self) -> bool:
@@ -190,11 +187,9 @@ class FitProgress(Callback):
         if self._shares and name not in self._shares:
             yield
             return
-        self._stage, self._step = name, ""
-        names = list(self._shares)
-        earlier = names[: names.index(name)] if names else []
+        earlier = takewhile(lambda other: other != name, self._shares)
         self._fraction_before = sum(self._shares[other] for other in earlier)
-        self._stage_share = self._shares.get(name, 0.0)
+        self._stage, self._step, self._stage_share = name, "", self._shares.get(name, 0.0)
         self._stage_done = self._done_per_work = 0.0
         self._report()
         yield
@@ -232,10 +227,9 @@ class FitProgress(Callback):
         if self.callback is None:
             return
         stage = f"{self._stage}, {self._step}" if self._step else self._stage
-        done = self._stage_share * self._stage_done
+        done, seconds = self._stage_share * self._stage_done, monotonic() - self._stage_begin
         fraction = round(self._fraction_before + done, 9) if self._shares else None
         # The time left extrapolates the pace of this stage; before it has one, that of the fit so far.
-        seconds = monotonic() - self._stage_begin
         if done <= 0.0:
             done, seconds = self._fraction_before, self.elapsed
         left = None if fraction is None or done <= 0.0 else seconds / done * (1.0 - fraction)
@@ -379,16 +373,15 @@ class ProgressDisplay(Callback):
         """Count the runs of the trial, and print its error if it is new for the dataset."""
         if result.error is not None:
             trial = result.trial
-            known = {(failed.dataset, error) for failed, error in self.failures.items()}
-            if (trial.dataset, result.error) not in known:
+            if (trial.dataset, result.error) not in {(failed.dataset, text) for failed, text in self.failures.items()}:
                 self.print(f"failed: {trial[0]}, {trial[1]}: {result.error}")
             self.failures[trial] = result.error
         total = self._total or 1
         lines_before = self._done * self.max_lines // total
         self.advance(len(result.keys))
         if self._bar is None and self._done * self.max_lines // total > lines_before:
-            seconds = f"{monotonic() - self._begin:.0f} s elapsed"
-            self.print(f"{self._done} of {total} {self.unit}s, {seconds}{self._pace()}")
+            elapsed = monotonic() - self._begin
+            self.print(f"{self._done} of {total} {self.unit}s, {elapsed:.0f} s elapsed{self._pace()}")
 
     def _update_bar(self, **fields: Any) -> None:
         if self._bar is not None:

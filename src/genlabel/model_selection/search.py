@@ -44,8 +44,8 @@ EPOCHS_BETWEEN_ATTACKS = 5
 """Epochs from one evaluation under attack to the next, where the best epoch is restored (arXiv Section E.2)."""
 
 
-class Checkpoint(NamedTuple):
-    """A configuration at a rung of the schedule."""
+class RungResult(NamedTuple):
+    """The result of a configuration at a rung of the schedule."""
 
     configuration: Configuration
     epochs: int
@@ -149,7 +149,7 @@ def search(
         held_out.score_weight,
         progress,
     )
-    return [best_checkpoint(space, data, history, score, density, max_epochs) for history in histories]
+    return [best_rung_result(space, data, history, score, density, max_epochs) for history in histories]
 
 
 def successive_halving(
@@ -161,8 +161,8 @@ def successive_halving(
     rank: Callable[[NDArray[np.float64]], NDArray[np.int64]],
     row_weight: NDArray[np.float64] | None,
     progress: FitProgress,
-) -> list[list[Checkpoint]]:
-    """Train from rung to rung; return the checkpoints of each subset of the configurations.
+) -> list[list[RungResult]]:
+    """Train from rung to rung; return the results at each rung for each subset of the configurations.
 
     Each subset is halved as if there were no others; networks are trained once, on all folds. `trainers` are those of
     the ways of mixing. `predict` returns the log-probabilities (candidates, m, k) of the rows that a fold holds out,
@@ -171,8 +171,8 @@ def successive_halving(
     """
     running, candidates, done = dict(trainers), candidates_by_mixing(subsets), 0
     alive = [list(subset) for subset in subsets]
-    histories: list[list[Checkpoint]] = [[] for _ in subsets]
-    # With several rungs there is a checkpoint for each candidate at each of them: these are in single precision.
+    histories: list[list[RungResult]] = [[] for _ in subsets]
+    # With several rungs there is a result for each candidate at each of them: these are in single precision.
     dtype = np.float64 if len(schedule) == 1 else np.float32
     for number, (end, survivors) in enumerate(schedule):
         if number and progress.time_left <= 0.0:
@@ -199,7 +199,7 @@ def successive_halving(
         for history, subset, selected, scores in zip(histories, alive, continuing, all_scores, strict=True):
             for index, configuration in enumerate(subset):
                 state = (log_proba[configuration], fleets[configuration]) if configuration in selected else (None, None)
-                history.append(Checkpoint(configuration, done, scores[..., index], *state))
+                history.append(RungResult(configuration, done, scores[..., index], *state))
         for m in list(running):
             remaining = [index for index, c in enumerate(candidates[m]) if (m, c) in fleets]
             if not remaining:
@@ -252,26 +252,26 @@ def train(trainers: Sequence[tuple[Trainer, int]], epochs: int, progress: FitPro
         step = min(epochs - done, max(1, int(0.1 * progress.time_left / seconds)))
 
 
-def best_checkpoint(
+def best_rung_result(
     space: SearchSpace,
     data: CVData,
-    history: Sequence[Checkpoint],
+    history: Sequence[RungResult],
     score: Callable[[Sequence[NDArray[Any]]], Scores],
     density: NDArray[np.float64] | None,
     max_epochs: int,
 ) -> SearchResult:
-    """Return the best checkpoint as the result of the search.
+    """Return the best result of a configuration at a rung as the result of the search.
 
     A configuration competes with all rungs at which it was not dropped, which is early stopping.
     """
-    has_rungs = len({checkpoint.epochs for checkpoint in history}) > 1
+    has_rungs = len({rung.epochs for rung in history}) > 1
     params = []
-    for checkpoint in history:
-        epochs = {"epochs": checkpoint.epochs} if has_rungs else {}
-        params.append({**space.configurations[checkpoint.configuration], **epochs})
-    eligible = {i: checkpoint.log_proba for i, checkpoint in enumerate(history) if checkpoint.log_proba is not None}
+    for rung in history:
+        epochs = {"epochs": rung.epochs} if has_rungs else {}
+        params.append({**space.configurations[rung.configuration], **epochs})
+    eligible = {i: rung.log_proba for i, rung in enumerate(history) if rung.log_proba is not None}
     indices = list(eligible)
-    scores = np.stack([checkpoint.scores for checkpoint in history], -1)
+    scores = np.stack([rung.scores for rung in history], -1)
     scores[..., indices], losses = score(list(eligible.values()))
     row_weight, scoring = data.held_out.score_weight, space.search.ranked_by
     results = results_table(params, scores, scoring, pooled=density is not None)
