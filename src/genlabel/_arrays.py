@@ -1,4 +1,4 @@
-"""Arrays of NumPy and torch: conversion, where results are of the kind of the input, and standardization."""
+"""Arrays of NumPy and torch: conversion in both directions, and standardization."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Values = ArrayLike | Tensor
 Seed = np.random.Generator | np.random.RandomState | np.random.SeedSequence | Sequence[int] | int | None
 """Argument of :func:`as_rng`; None is a new generator each time."""
 ROUNDING_TOLERANCE = 1e-13
-"""A standard deviation of at most this share of the mean is rounding."""
+"""A standard deviation of at most this fraction of the mean is rounding."""
 
 
 def as_tensor(X: Values) -> Tensor:
@@ -45,7 +45,7 @@ def as_numpy(values: Values) -> NDArray[Any]:
 
 
 def like(result: Tensor, X: Values) -> Any:
-    """Return `result` as the kind of array that `X` is."""
+    """Return `result` as a tensor if `X` is one, else as a numpy array."""
     return result if isinstance(X, Tensor) else result.cpu().numpy()
 
 
@@ -117,7 +117,7 @@ class Standardization(NamedTuple):
     scale: Any
     """(d,)"""
     mask: Any
-    """Mask of the features, (d,): False for those that are left out."""
+    """False for the features that are left out, (d,)."""
 
     @classmethod
     def fit(
@@ -141,14 +141,16 @@ class Standardization(NamedTuple):
         else:
             mean = np.average(X, axis=0, weights=weight)
             residual = X - mean
-            reach = np.abs(residual).max(0)
-            size = np.where(reach > 0, reach, 1.0)
+            largest = np.abs(residual).max(0)
+            size = np.where(largest > 0, largest, 1.0)
             deviation = size * np.sqrt(np.average((residual / size) ** 2, axis=0, weights=weight))
         varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING_TOLERANCE * xp.abs(mean))
+        if whole is not None:
+            return cls(mean, xp.where(varies, deviation, whole.scale), whole.mask)
         mask = xp.ones_like(varies) if keep_constant else varies
-        scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
-        # A tensor's `mask` stays on the CPU, so that a call need not wait for a GPU to know whether all are kept.
-        return cls(mean, scale, whole.mask if whole is not None else mask.cpu() if xp is torch else mask)
+        if isinstance(mask, Tensor):
+            mask = mask.cpu()  # so that a call need not wait for a GPU to know whether all features are selected
+        return cls(mean, xp.where(varies, deviation, 1.0), mask)
 
     @classmethod
     def identity(cls, X: Array) -> Standardization:
@@ -157,7 +159,7 @@ class Standardization(NamedTuple):
         return cls(xp.zeros_like(X[0]), xp.ones_like(X[0]), xp.ones(X.shape[1], dtype=bool))
 
     def __call__(self, X: Any) -> Any:
-        """Return standardized points, (m, selected features); a tensor in the precision of the fit, on its device."""
+        """Return standardized points, (m, selected features); a tensor keeps its device, with the dtype of the fit."""
         if not isinstance(X, Tensor):
             return ((X - self.mean) / self.scale)[:, self.mask]
         mean, scale = to_device(self.mean, X), to_device(self.scale, X)

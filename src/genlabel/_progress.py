@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
+from itertools import takewhile
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 MIN_SECONDS_BETWEEN_LINES = 5.0
-"""Time between two lines about a fit, except for the lines that end a stage."""
+"""Time between two lines about a fit; the end of a stage always has a line."""
 
 
 class ProgressEvent(NamedTuple):
@@ -36,7 +37,7 @@ class ProgressEvent(NamedTuple):
     epochs: int
     """Epochs done so far."""
     stage_ended: bool
-    """True if the stage ends with this event."""
+    """True if a stage, or a step of one, ends with this event."""
 
 
 class RunPlan(NamedTuple):
@@ -46,7 +47,7 @@ class RunPlan(NamedTuple):
     cached: int
     """Runs with a record of the current settings."""
     stale: int
-    """Runs with a record of other settings, part of `todo`."""
+    """Runs with a record of other settings; they are part of `todo`."""
 
 
 class TrialResult(NamedTuple):
@@ -81,10 +82,10 @@ class Callback:
     """
 
     def on_progress(self, event: ProgressEvent) -> None:
-        """Receive the state of a fit; it is called after each epoch and where a stage or a step begins or ends."""
+        """Receive the state of a fit, after each epoch and where a stage or a step begins or ends."""
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Receive the index of an epoch that ended, from 0, and its results by name; a fleet of networks gives none."""
+        """Receive the index of an epoch that ended, from 0, and its logs by name, which are empty for a fleet."""
 
     def on_run_start(self, plan: RunPlan) -> None:
         """Receive the number of runs that are going to be done."""
@@ -98,7 +99,7 @@ class Callback:
 
 @final
 class LambdaCallback(Callback):
-    """Callback made of functions, by the names of the methods that they stand for.
+    """Callback made of functions; each is passed by the name of the method that it defines.
 
     >>> LambdaCallback(on_trial_start=print).on_trial_start("mixup")
     mixup
@@ -150,12 +151,11 @@ class FitProgress(Callback):
         self.best_loss: float | None = None  # lowest held-out log-loss so far
         self.truncations: list[str] = []  # parts of the fit that were left out because time was short
         self._begin = self._stage_begin = monotonic()
-        self._stage_end = time_limit
-        self._shares: dict[str, float] = {}
+        self._deadline = time_limit  # of the stage, in seconds after the begin of the fit
+        self._shares: dict[str, float] = {}  # share of each planned stage in the fit
         self._stage, self._step, self._epochs = "", "", 0
-        # Fractions: of the fit before this stage, of this stage in the fit, of the stage that is done; and the latter's
-        # increase for each unit of work.
-        self._before = self._share = self._done = self._per_work = 0.0
+        self._fraction_before = self._stage_share = 0.0  # fractions of the fit: before the stage, and of the stage
+        self._stage_done = self._done_per_work = 0.0  # fraction of the stage that is done; for each unit of work
 
     @property
     def has_time_limit(self) -> bool:
@@ -169,13 +169,13 @@ class FitProgress(Callback):
 
     @property
     def time_left(self) -> float:
-        """Seconds until the stage should end, or the fit where there is no stage."""
-        return self._stage_end - self.elapsed
+        """Seconds until the stage should end; before the first stage, until the fit should end."""
+        return self._deadline - self.elapsed
 
     def plan(self, shares: Mapping[str, float]) -> None:
-        """Set the stages in their order, and the approximate share of each in the whole fit."""
-        whole = sum(shares.values())
-        self._shares = {name: share / whole for name, share in shares.items()}
+        """Set the stages in their order, and the approximate work of each, in any unit."""
+        total = sum(shares.values())
+        self._shares = {name: share / total for name, share in shares.items()}
 
     @contextmanager
     def stage(self, name: str, until: float = 1.0) -> Iterator[None]:
@@ -183,30 +183,30 @@ class FitProgress(Callback):
 
         Stages that are not planned are not reported.
         """
-        self._stage_end, self._stage_begin = until * self.time_limit, monotonic()
+        self._deadline, self._stage_begin = until * self.time_limit, monotonic()
         if self._shares and name not in self._shares:
             yield
             return
-        names = list(self._shares)
-        self._before = sum(self._shares[other] for other in names[: names.index(name)]) if names else 0.0
-        self._stage, self._step, self._share = name, "", self._shares.get(name, 0.0)
-        self._done = self._per_work = 0.0
+        earlier = takewhile(lambda other: other != name, self._shares)
+        self._fraction_before = sum(self._shares[other] for other in earlier)
+        self._stage, self._step, self._stage_share = name, "", self._shares.get(name, 0.0)
+        self._stage_done = self._done_per_work = 0.0
         self._report()
         yield
-        self._done = 1.0
-        self._report(stage_ended=not self._step)
+        self._stage_done = 1.0
+        self._report(stage_ended=not self._step)  # the last step has reported the end
 
     def update(self, done: float, total: float) -> None:
         """Set the fraction of the stage that is done, `done / total`."""
-        self._done = min(1.0, done / total)
+        self._stage_done = min(1.0, done / total)
         self._report()
 
     @contextmanager
     def step(self, name: str, work: float) -> Iterator[None]:
-        """Enter a step of the stage; the rest of the stage takes `work` epochs, times their weights."""
-        if self._done == 0.0:
-            self._stage_begin = monotonic()  # the time before the first step says nothing about its pace
-        self._step, self._per_work = name, (1.0 - self._done) / work
+        """Enter a step of the stage; `work` is that of this and all later steps: epochs times `epoch_weight`."""
+        if self._stage_done == 0.0:
+            self._stage_begin = monotonic()  # preparations before the first step have another pace
+        self._step, self._done_per_work = name, (1.0 - self._stage_done) / work
         self._report()
         yield
         self._report(stage_ended=True)
@@ -214,7 +214,7 @@ class FitProgress(Callback):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Count an epoch."""
         self._epochs += 1
-        self._done = min(1.0, self._done + self.epoch_weight * self._per_work)
+        self._stage_done = min(1.0, self._stage_done + self.epoch_weight * self._done_per_work)
         if self.callback is not None:
             self.callback.on_epoch_end(epoch, logs)
         self._report()
@@ -227,11 +227,11 @@ class FitProgress(Callback):
         if self.callback is None:
             return
         stage = f"{self._stage}, {self._step}" if self._step else self._stage
-        fraction = round(self._before + self._share * self._done, 9) if self._shares else None
+        done, seconds = self._stage_share * self._stage_done, monotonic() - self._stage_begin
+        fraction = round(self._fraction_before + done, 9) if self._shares else None
         # The time left extrapolates the pace of this stage; before it has one, that of the fit so far.
-        done, seconds = self._share * self._done, monotonic() - self._stage_begin
         if done <= 0.0:
-            done, seconds = self._before, self.elapsed
+            done, seconds = self._fraction_before, self.elapsed
         left = None if fraction is None or done <= 0.0 else seconds / done * (1.0 - fraction)
         self.callback.on_progress(ProgressEvent(stage, fraction, left, self.best_loss, self._epochs, stage_ended))
 
@@ -251,7 +251,7 @@ def track_fit(verbose: int, name: str, time_limit: float | None = None) -> Itera
 
 @contextmanager
 def training_callback(verbose: int, name: str) -> Iterator[Callback | None]:
-    """Give the callback for the training of a density: the current one, or a display if it is verbose and alone."""
+    """Give the callback for the training of a density; a verbose one that is not part of a fit has its own display."""
     if verbose <= 0 or _fit.get() is not None:
         yield _callback.get()
         return
@@ -260,7 +260,7 @@ def training_callback(verbose: int, name: str) -> Iterator[Callback | None]:
 
 
 def current_fit() -> FitProgress:
-    """Return the progress of the fit that runs in this context; outside of a fit, one that nobody reads."""
+    """Return the progress of the fit that runs in this context; outside of a fit, a new one without a callback."""
     return _fit.get() or FitProgress()
 
 
@@ -268,9 +268,9 @@ def current_fit() -> FitProgress:
 class ProgressDisplay(Callback):
     """Display of a fit, or of the trials of a run, on the error stream: a bar on a terminal, lines elsewhere.
 
-    `name` is that of the fit, or the first description of the work. A run counts units, named in the singular, and has
-    about `max_lines` lines. `announce` prints the name at once where there is no terminal; `quiet` displays nothing,
-    for processes other than the first.
+    `name` is the name of the fit or of the run. A run counts units of work, whose singular is `unit`, and prints about
+    `max_lines` lines. `announce` prints the name at once where there is no terminal; `quiet` displays nothing, for
+    processes other than the first.
 
     >>> from contextlib import redirect_stderr
     >>> with redirect_stderr(sys.stdout), ProgressDisplay("a fit", announce=False) as display:
@@ -370,18 +370,18 @@ class ProgressDisplay(Callback):
         self._update_bar(description=self._trial)
 
     def on_trial_end(self, result: TrialResult) -> None:
-        """Count the cells of the trial, and print its error if it failed in a new way."""
+        """Count the runs of the trial, and print its error if it is new for the dataset."""
         if result.error is not None:
             trial = result.trial
-            if (trial.dataset, result.error) not in {(other.dataset, text) for other, text in self.failures.items()}:
+            if (trial.dataset, result.error) not in {(failed.dataset, text) for failed, text in self.failures.items()}:
                 self.print(f"failed: {trial[0]}, {trial[1]}: {result.error}")
             self.failures[trial] = result.error
-        before = self._done
-        self.advance(len(result.keys))
         total = self._total or 1
-        if self._bar is None and self._done * self.max_lines // total > before * self.max_lines // total:
-            seconds = f"{monotonic() - self._begin:.0f} s elapsed"
-            self.print(f"{self._done} of {total} {self.unit}s, {seconds}{self._pace()}")
+        lines_before = self._done * self.max_lines // total
+        self.advance(len(result.keys))
+        if self._bar is None and self._done * self.max_lines // total > lines_before:
+            elapsed = monotonic() - self._begin
+            self.print(f"{self._done} of {total} {self.unit}s, {elapsed:.0f} s elapsed{self._pace()}")
 
     def _update_bar(self, **fields: Any) -> None:
         if self._bar is not None:
@@ -392,8 +392,8 @@ class ProgressDisplay(Callback):
         if not self._done or not self._total:
             return ""
         rate = self._done / max(monotonic() - self._begin, 1e-9)
-        words = f"{rate:.1f} {self.unit}s/s" if rate >= 1.0 else f"{1.0 / rate:.1f} s/{self.unit}"
-        return f", {words}, {_time((self._total - self._done) / rate)} left"
+        pace = f"{rate:.1f} {self.unit}s/s" if rate >= 1.0 else f"{1.0 / rate:.1f} s/{self.unit}"
+        return f", {pace}, {_time((self._total - self._done) / rate)} left"
 
 
 def _time(seconds: float) -> str:

@@ -22,7 +22,7 @@ def one_thread() -> Iterator[None]:
     """Limit torch and the linear algebra libraries to one thread in this block, and restore their numbers afterwards.
 
     The many small steps of a fit gain nothing from a second thread, which slows down other work. Blocks may be nested,
-    and entered by several threads at once: the last one to leave restores what the first one found.
+    and entered by several threads at once: the last one to leave restores the numbers before the first one.
     """
     global _depth, _outer_limits
     import torch
@@ -62,7 +62,7 @@ def _thread_controller(loaded_modules: int) -> Any:
 
 @contextmanager
 def eval_mode(network: Any) -> Iterator[None]:
-    """Put a torch module in evaluation mode within, uncompiled; restore its mode afterwards."""
+    """Put a torch module in evaluation mode in this block, uncompiled, and restore its mode afterwards."""
     import torch
 
     before = network.training

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MAX_MAGNITUDE = 1e150
-"""Size of a value: the square of a larger one overflows, and it hides all others in a sum."""
+"""Largest absolute value of a feature: the square of a larger one may overflow."""
 MAX_WEIGHT = 1e100
-"""Weight of a row; the smallest one is its inverse, so that neither squares nor ratios overflow."""
+"""Largest weight of a row; its inverse is the smallest positive one, so that neither squares nor ratios overflow."""
 _Warnings = dict[Hashable, tuple[str, type[Warning]]]
 _collected: ContextVar[_Warnings | None] = ContextVar("collected", default=None)
 
@@ -57,12 +57,12 @@ def check_count(name: str, value: object, low: int = 1) -> int:
 
 
 def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return the weights of `n` rows, a single number for all of them, or raise."""
-    given = np.asarray(sample_weight)
+    """Return checked weights of `n` rows; a single number is the weight of all of them."""
+    values = np.asarray(sample_weight)
     try:
-        if given.dtype.kind == "c":
+        if values.dtype.kind == "c":
             raise TypeError("they are complex")
-        weight = given.astype(np.float64)
+        weight = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"sample_weight could not be read as numbers ({error}); give one number for each row of X, or None"
@@ -76,16 +76,16 @@ def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     low, high = weight[weight > 0].min(), weight.max()
     if low < 1.0 / MAX_WEIGHT or high > MAX_WEIGHT:
         raise ValueError(
-            f"sample_weight goes from {low:.3g} to {high:.3g}, and must be 0 or in [{1.0 / MAX_WEIGHT:g}, "
-            f"{MAX_WEIGHT:g}]; rescale the weights, and set negligible ones to 0"
+            f"sample_weight has values from {low:.3g} to {high:.3g}; they must be 0 or in [{1.0 / MAX_WEIGHT:g}, "
+            f"{MAX_WEIGHT:g}]; rescale them, and set negligible ones to 0"
         )
     return weight
 
 
 def check_frame(X: object, numbers: bool = False) -> None:
-    """Raise unless a frame has columns, with distinct names, and without dates where `numbers` are needed.
+    """Raise unless a DataFrame has columns with valid, distinct names and, with `numbers`, without dates.
 
-    Arrays pass: they have no columns.
+    Anything else, such as an array, passes.
     """
     columns = getattr(X, "columns", None)
     if columns is None or callable(columns):
@@ -133,12 +133,12 @@ def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def ignore_overflow() -> AbstractContextManager[object]:
-    """Return a context in which NumPy does not warn of overflow, which the checks of input report themselves."""
+    """Return a context without NumPy's warnings of overflow: the checks of input report it themselves."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
 def warn(about: Hashable, message: str, category: type[Warning]) -> None:
-    """Give a warning; within :func:`deduplicate_warnings`, only the first one with the same key `about`."""
+    """Give a warning; within :func:`deduplicate_warnings`, only the first one with the key `about`."""
     collected = _collected.get()
     if collected is None:
         warnings.warn(message, category, stacklevel=3)
@@ -148,9 +148,10 @@ def warn(about: Hashable, message: str, category: type[Warning]) -> None:
 
 @contextmanager
 def deduplicate_warnings() -> Iterator[None]:
-    """Collect the warnings of a fit and give each once, at its end; an inner fit passes its own to the outer one.
+    """Collect the warnings of a fit, and give one for each key at its end.
 
-    The latest message counts: for a problem that recurs in every fold, that of the whole sample. Safe in threads.
+    An inner fit passes its warnings to the outer one, where the latest replaces earlier ones of the same key: a problem
+    that recurs in every fold is reported for the whole sample. Safe in threads.
     """
     collected: _Warnings = {}
     token = _collected.set(collected)

@@ -53,19 +53,19 @@ def score_log_proba(log_proba: Any, y: Any) -> dict[str, float]:
     >>> score_log_proba([[0.0, -np.inf], [0.0, -np.inf]], [0, 1])["accuracy"]
     0.5
     """
-    log_proba, index = np.maximum(log_proba, np.log(MIN_PROBABILITY)), np.asarray(y)
+    clipped = np.maximum(log_proba, np.log(MIN_PROBABILITY))
     return {
-        "accuracy": float(accuracy(log_proba, index)),
-        "log_loss": float(log_loss(log_proba, index)),
-        "brier": float(brier_score(log_proba, index)),
-        "calibration_error": float(calibration_error(log_proba, index)),
+        "accuracy": float(accuracy(clipped, y)),
+        "log_loss": float(log_loss(clipped, y)),
+        "brier": float(brier_score(clipped, y)),
+        "calibration_error": float(calibration_error(clipped, y)),
     }
 
 
 def prior_log_loss(train: Any, test: Any) -> float:
     """Return the log-loss of predicting the class priors of the training rows for every test row.
 
-    It is the baseline without features; a model that is much worse than it does harm. Rows are class indices.
+    It is the baseline without features. `train` and `test` are class indices of rows.
 
     >>> round(prior_log_loss([0, 0, 0, 1], [0, 1]), 3)
     0.837
@@ -104,7 +104,7 @@ def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
     >>> float(accuracy(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1]))
     0.5
     """
-    scores, index = _read(log_proba, y)
+    scores, index = _check_input(log_proba, y)
     hit = (scores.argmax(-1) == index) & ~np.isnan(scores).any(-1)
     return np.asarray(np.average(hit, axis=-1, weights=sample_weight))
 
@@ -115,7 +115,7 @@ def log_loss(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
     >>> float(log_loss(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 0]).round(3))
     1.04
     """
-    scores, index = _read(log_proba, y)
+    scores, index = _check_input(log_proba, y)
     picked = np.take_along_axis(scores, np.broadcast_to(index[:, None], (*scores.shape[:-1], 1)), -1)[..., 0]
     loss = np.asarray(np.average(-picked, axis=-1, weights=sample_weight))
     return np.where(np.isnan(loss), np.inf, loss)
@@ -139,7 +139,7 @@ def brier_score(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np
     >>> float(brier_score(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 1]).round(4))
     0.3125
     """
-    scores, index = _read(log_proba, y)
+    scores, index = _check_input(log_proba, y)
     proba = np.exp(scores)
     distance = ((proba - np.eye(proba.shape[-1])[index]) ** 2).sum(-1)
     return np.asarray(np.average(np.where(np.isnan(distance), 2.0, distance), axis=-1, weights=sample_weight))
@@ -153,7 +153,7 @@ def balanced_accuracy(log_proba: Any, y: Any) -> NDArray[np.float64]:
     >>> float(balanced_accuracy(np.log([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]), [0, 0, 1]))
     0.5
     """
-    scores, index = _read(log_proba, y)
+    scores, index = _check_input(log_proba, y)
     hit = (scores.argmax(-1) == index) & ~np.isnan(scores).any(-1)
     return np.asarray(np.mean([hit[..., index == c].mean(-1) for c in np.unique(index)], axis=0))
 
@@ -161,20 +161,21 @@ def balanced_accuracy(log_proba: Any, y: Any) -> NDArray[np.float64]:
 def roc_auc(log_proba: Any, y: Any) -> float:
     """Return the area under the ROC curve: how often a row of a class ranks above one of the others; ties count half.
 
-    With two classes it is that of either; with more, the mean over the classes, each against the rest. A class without
-    rows, or without other rows, does not count; NaN if none does. A row of `log_proba` (m, k) with NaN ranks last.
+    With more than two classes it is the mean over the classes, each against the rest. A class without rows, or without
+    other rows, does not count; the result is NaN if none does. A row of `log_proba` (m, k) with NaN ranks last.
 
     >>> roc_auc(np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), [0, 0, 1, 1])
     0.75
     """
-    scores, index = _read(log_proba, y)
+    scores, index = _check_input(log_proba, y)
     areas = []
-    for c in range(1, 2) if scores.shape[-1] == 2 else range(scores.shape[-1]):
-        inside = index == c
-        count, others = int(inside.sum()), int((~inside).sum())
-        if count and others:  # the rank sum of Mann and Whitney, normalized to [0, 1]
+    k = scores.shape[-1]
+    for c in [1] if k == 2 else range(k):  # the areas of two classes are equal
+        positive = index == c
+        n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+        if n_positive and n_negative:  # the rank sum of Mann and Whitney, normalized to [0, 1]
             ranks = pd.Series(np.nan_to_num(scores[:, c], nan=-np.inf)).rank().to_numpy()
-            areas.append((ranks[inside].sum() - count * (count + 1) / 2) / (count * others))
+            areas.append((ranks[positive].sum() - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
     return float(np.mean(areas)) if areas else float("nan")
 
 
@@ -189,7 +190,7 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     >>> float(calibration_error(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1], bins=2).round(3))
     0.35
     """
-    scores, index = _read(log_proba, y)
+    scores, index = _check_input(log_proba, y)
     broken = np.isnan(scores).any(-1)
     confidence = np.where(broken, 1.0, np.exp(scores.max(-1)))
     hit = (scores.argmax(-1) == index) & ~broken
@@ -198,19 +199,18 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     order = np.argsort(confidence, axis=-1, kind="stable")
     gap = np.take_along_axis(weight * (hit - confidence), order, -1)
     confidence, sorted_weight = np.take_along_axis(confidence, order, -1), weight[order]
-    # Rows of equal confidence get the same gap for each unit of weight.
-    first = np.ones(confidence.shape, dtype=bool)
-    first[..., 1:] = confidence[..., 1:] != confidence[..., :-1]
-    group = np.cumsum(first.ravel()) - 1
+    # Rows of equal confidence form a group, and get the mean gap of the group.
+    starts_group = np.ones(confidence.shape, dtype=bool)
+    starts_group[..., 1:] = confidence[..., 1:] != confidence[..., :-1]
+    group = np.cumsum(starts_group.ravel()) - 1
     total, mass = np.bincount(group, gap.ravel()), np.bincount(group, sorted_weight.ravel())
     mean = np.divide(total, mass, out=np.zeros_like(total), where=mass > 0)
-    gap = sorted_weight * mean[group].reshape(gap.shape)
-    sizes = [len(part) for part in np.array_split(np.arange(m), min(check_count("bins", bins), m))]
-    starts = np.cumsum([0, *sizes[:-1]])
-    return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=-1)).sum(-1) / weight.sum())
+    shared_gap = sorted_weight * mean[group].reshape(gap.shape)
+    bin_starts = [rows[0] for rows in np.array_split(np.arange(m), min(check_count("bins", bins), m))]
+    return np.asarray(np.abs(np.add.reduceat(shared_gap, bin_starts, axis=-1)).sum(-1) / weight.sum())
 
 
-def _read(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _check_input(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return checked log-probabilities (..., m, k) and class indices (m,)."""
     scores, index = np.asarray(log_proba, dtype=np.float64), np.asarray(y)
     if scores.ndim < 2 or index.shape != scores.shape[-2:-1]:
@@ -222,8 +222,8 @@ def _read(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64
     whole = index.dtype.kind in "iub" or (index.dtype.kind == "f" and bool((index == np.floor(index)).all()))
     if not whole or index.min() < 0 or index.max() >= scores.shape[-1]:
         raise ValueError(
-            f"y must hold class indices, 0 to {scores.shape[-1] - 1}, the columns of log_proba; turn labels into them "
-            "with index_labels(y, model.classes_)"
+            f"y must hold class indices, 0 to {scores.shape[-1] - 1}, the columns of log_proba; convert labels with "
+            "index_labels(y, model.classes_)"
         )
     if (scores > 1e-6).any():
         raise ValueError("log_proba has values above 0; give log-probabilities, np.log(proba)")

@@ -26,9 +26,9 @@ class Registry(Generic[_T]):
     Parameters
     ----------
     kind : str
-        The word for one entry in messages, such as "density".
+        Word for an entry in messages, such as "density".
     packages : str
-        The packages whose import registers our own classes; the first is also the group of entry points of others.
+        Packages whose import registers our own classes. The first is also the group of the entry points of others.
 
     Examples
     --------
@@ -52,20 +52,23 @@ class Registry(Generic[_T]):
     def register(self, name: str, **parameters: Any) -> Callable[[_Class], _Class]:
         """Return a decorator that registers a class under a name.
 
-        The name stands for an instance with the constructor `parameters`, where they are not the defaults.
+        The name stands for an instance with the given constructor parameters; the others have their defaults.
         """
 
         def decorate(cls: _Class) -> _Class:
-            other: Any = self._factories[name].func if name in self._factories else cls
-            if other.__qualname__ != cls.__qualname__:
-                raise ValueError(f"{self.kind} {name!r} is already registered by {other.__name__}; choose another name")
+            if name in self._factories:
+                registered: Any = self._factories[name].func
+                if registered.__qualname__ != cls.__qualname__:  # the same class again comes from a reloaded module
+                    raise ValueError(
+                        f"{self.kind} {name!r} is registered by {registered.__name__}; choose another name"
+                    )
             self._factories[name] = partial(cls, **parameters)
             return cls
 
         return decorate
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, ours in the order of registration, then those of other packages."""
+        """Return all names: ours in the order of registration, then those of other packages."""
         self._load()
         return tuple(self._factories)
 
@@ -75,13 +78,13 @@ class Registry(Generic[_T]):
         return {name: cast(type[_T], factory.func) for name, factory in self._factories.items()}
 
     def create(self, name: str, also: str = "") -> _T:
-        """Return a new instance of the entry of a name; the error of an unknown name adds other values, `also`."""
+        """Return a new instance by name; the error for an unknown name also suggests `also`."""
         self._load()
         check_choice(self.kind, name, self._factories, also)
         return self._factories[name]()
 
     def _load(self) -> None:
-        """Import our packages, then the modules that other packages offer, once."""
+        """Import our packages and then the modules of the entry points, once."""
         if self._complete:
             return
         self._complete = True

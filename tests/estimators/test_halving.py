@@ -348,7 +348,7 @@ def test_final_networks_far_above_the_estimated_loss_are_trained_again(
     model = MixupClassifier((6,)).set_params(search__ensemble=members, **SHORT)
     if tries == 2:
         promised = min(healthy.cv_results_["mean_test_log_loss"])
-        with pytest.warns(UserWarning, match=r"a network has a log-loss of .* and .* in a second training") as caught:
+        with pytest.warns(UserWarning, match="second training") as caught:
             model.fit(X, Y)
         assert f"estimates {healthy.cv_results_['mean_test_log_loss'][healthy.best_index_]:.3g}" in str(
             caught[0].message

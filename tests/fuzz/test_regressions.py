@@ -167,7 +167,7 @@ def test_a_forest_of_the_largest_float32_values_is_finite() -> None:
 
 
 WEIGHTS = [
-    (np.full(20, 1e-300), "1e-300"),
+    (np.full(20, 1e-300), "sample_weight"),
     (np.full(20, np.finfo(float).max), "rescale"),
     (np.ones(20) + 1j, "complex"),
     (["heavy"] * 20, "'heavy'"),

@@ -73,9 +73,9 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Choose the best candidate by cross-validation, and make the networks that predict.
+        """Choose the best candidate by cross-validation, and train the networks that predict.
 
-        These are the networks of the folds, or networks that are trained on all rows: `ensemble` of the search.
+        These are the networks of the folds, or networks that are trained on all rows: see `ensemble` of the search.
         A call that fails leaves the classifier unchanged.
 
         Parameters
@@ -94,13 +94,14 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             space = self.search_space(self.plain_space())
             data = self._training_data(X, y, sample_weight, groups, space, progress)
             progress.plan(space.stage_shares(space.needs_folds(), self.fits_typicality))
-            labelers, density = prepare_labelers(space, data, progress)
+            fit_labelers, density = prepare_labelers(space, data, progress)
             with progress.stage("search", until=space.search.deadline):
-                tasks = fold_tasks(space, data, labelers) if space.needs_folds() else []
+                tasks = fold_tasks(space, data, fit_labelers) if space.needs_folds() else []
                 results = search(space, data, tasks, progress)
             with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
-                (fitted,) = refit(space, data, labelers, results, progress)
-            self._set_fitted_attributes(data, fitted, density, self._fit_typicality(data, progress))
+                (fit,) = refit(space, data, fit_labelers, results, progress)
+            typicality = self._fit_typicality(data, progress)
+            self._set_fitted_attributes(data, fit, density, typicality)
         return self
 
     @final
@@ -114,10 +115,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     ) -> dict[str, Self]:
         """Search once for several methods: for each subset of the candidates, fit the classifier that it contains.
 
-        `subsets` maps names to functions, which tell whether a candidate, a dict as in `cv_results_["params"]`, belongs
-        to the subset; the result maps them to fitted classifiers. The other parameters are those of :meth:`fit`. Each
-        result is that of a classifier with these candidates only, but for rounding; the networks of the search are
-        trained once, and so are the final ones together.
+        `subsets` maps names to functions, which return True for a candidate of the subset, a dict as in
+        `cv_results_["params"]`; the result maps the names to fitted classifiers. The other parameters are those of
+        :meth:`fit`. Except for rounding, each classifier equals one that is fitted with its candidates only; the
+        networks of the search are trained once for all subsets, and the final networks are trained together.
 
         Examples
         --------
@@ -131,23 +132,25 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         with deduplicate_warnings(), self._track_progress() as progress:
             base = clone(self)
             space = base.search_space(base.plain_space())
-            chosen = []
+            configurations = []
             for name, contains in subsets.items():
-                chosen.append([one for one, params in space.configurations.items() if contains(params)])
-                if not chosen[-1]:
+                configurations.append([key for key, params in space.configurations.items() if contains(params)])
+                if not configurations[-1]:
                     raise ValueError(
                         f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
                         f"they are dicts such as {next(iter(space.configurations.values()))}"
                     )
             data = base._training_data(X, y, sample_weight, groups, space, progress)
-            progress.plan(space.stage_shares(space.needs_folds(chosen), self.fits_typicality))
-            labelers, density = prepare_labelers(space, data, progress)
+            needs_folds = space.needs_folds(configurations)
+            progress.plan(space.stage_shares(needs_folds, self.fits_typicality))
+            fit_labelers, density = prepare_labelers(space, data, progress)
             with progress.stage("search", until=space.search.deadline):
-                tasks = fold_tasks(space, data, labelers) if space.needs_folds(chosen) else []
-                results = search(space, data, tasks, progress, chosen)
+                tasks = fold_tasks(space, data, fit_labelers) if needs_folds else []
+                results = search(space, data, tasks, progress, configurations)
             with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
-                fits = refit(space, data, labelers, results, progress)
-            typicality, fitted = self._fit_typicality(data, progress), {name: copy(base) for name in subsets}
+                fits = refit(space, data, fit_labelers, results, progress)
+            typicality = self._fit_typicality(data, progress)
+            fitted = {name: copy(base) for name in subsets}
             for classifier, fit in zip(fitted.values(), fits, strict=True):
                 classifier._set_fitted_attributes(data, fit, density, typicality)
         return fitted
@@ -156,8 +159,9 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep`, also those of the search and of the training."""
         params: dict[str, Any] = super().get_params(deep)
-        for name, part in self._named_parts().items() if deep else ():
-            params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        if deep:
+            for name, options in self._default_options().items():
+                params |= {f"{name}__{key}": value for key, value in options.get_params().items()}
         return params
 
     @final
@@ -166,38 +170,40 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         for name in ("search", "training"):
             if name in params:
                 setattr(self, name, params.pop(name))
-        for name, part in self._named_parts().items():
+        for name, options in self._default_options().items():
             if any(key.startswith(f"{name}__") for key in params):
-                setattr(self, name, part)
+                setattr(self, name, options)
         return cast(Self, super().set_params(**params))
 
-    def _named_parts(self) -> dict[str, BaseEstimator]:
-        """Return the search and the training for which a name or None stands."""
-        parts: dict[str, BaseEstimator] = {}
+    def _default_options(self) -> dict[str, BaseEstimator]:
+        """Return the default options for which the name of a search, or `training=None`, stands."""
+        options: dict[str, BaseEstimator] = {}
         if isinstance(self.search, str) and self.search in SEARCHES:
-            parts["search"] = SEARCHES[self.search]()
+            options["search"] = SEARCHES[self.search]()
         if self.training is None:
-            parts["training"] = TrainingOptions()
-        return parts
+            options["training"] = TrainingOptions()
+        return options
 
     @contextmanager
     def _track_progress(self) -> Iterator[FitProgress]:
-        """Give the progress of a fit on one thread; warn at its end of everything that a time limit left out."""
+        """Give the progress of a fit on one thread; warn at its end if the time limit shortened the fit."""
         options = resolve_search(self.search)
         with one_thread(), track_fit(options.verbose, type(self).__name__, options.time_limit) as progress:
             yield progress
             if progress.truncations:
-                limit, cuts = f"time_limit={progress.time_limit:g} s", ", ".join(progress.truncations)
-                warn("time", f"the fit would take longer than {limit}: {cuts}; give it more time, or None", UserWarning)
+                cuts = ", ".join(progress.truncations)
+                message = f"the fit was shortened to time_limit={progress.time_limit:g} s: {cuts}; raise time_limit"
+                warn("time", message, UserWarning)
 
     def plain_space(self, device: torch.device | None = None) -> SearchSpace:
         """Check the options of search and training, and return the candidates of plain training on a device."""
-        options, hidden = resolve_search(self.search), hidden_layers(self.network)
+        options = resolve_search(self.search)
+        hidden = hidden_layers(self.network)
         training = resolve_training(self.training, hidden, device)
         rates = parameter_grid("learning_rate", training.learning_rate, options.learning_rates, 1e-12, 1e3)
         decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
-        candidates = [Hyperparameters(*pair) for pair in product(rates, decays)]
-        params = [{"learning_rate": one.learning_rate, "weight_decay": one.weight_decay} for one in candidates]
+        candidates = [Hyperparameters(rate, decay) for rate, decay in product(rates, decays)]
+        params = [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
         return SearchSpace(options, training, hidden, [MixingConfig(None)], [LinearLabel()], candidates, params)
 
     @abstractmethod
@@ -207,21 +213,22 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def _training_data(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, space: SearchSpace, progress: FitProgress
     ) -> CVData:
-        """Check the input, and return it with its folds."""
-        options, halving = space.search, space.search.is_halving
-        data, self.encoder_ = validate_fit_input(
-            self, X, y, sample_weight, self.class_weight, smallest_class=1 if halving else 2, groups=groups
+        """Check the input, learn `encoder_`, and return the encoded rows with their folds."""
+        options = space.search
+        rows, self.encoder_ = validate_fit_input(
+            self, X, y, sample_weight, self.class_weight, smallest_class=1 if options.is_halving else 2, groups=groups
         )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if isinstance(options.cv, Integral | str):  # a splitter or pairs of rows mean all rows
-            data = subsample_for_time_limit(data, progress)
-        folds = CVData(data, cv=options.cv, standardize=space.training.standardize, seed=seed, keep_rare=halving)
-        if options.restore_best and not options.predicts_with_folds and options.ensemble > len(folds.folds):
+        if isinstance(options.cv, Integral | str):  # a splitter or pairs of rows refer to all rows
+            rows = subsample_for_time_limit(rows, progress)
+        standardize, keep_rare = space.training.standardize, options.is_halving
+        data = CVData(rows, cv=options.cv, standardize=standardize, seed=seed, keep_rare=keep_rare)
+        if options.restore_best and not options.predicts_with_folds and options.ensemble > len(data.folds):
             raise ValueError(
-                f"ensemble={options.ensemble} networks of their best epochs need as many folds, but there are "
-                f'{len(folds.folds)}; use ensemble="cv", or a larger cv'
+                f"ensemble={options.ensemble} with restore_best=True needs as many folds, but there are "
+                f'{len(data.folds)}; use ensemble="cv", or a larger cv'
             )
-        return folds
+        return data
 
     def _fit_typicality(self, data: CVData, progress: FitProgress) -> Typicality | None:
         if not self.fits_typicality:
@@ -232,9 +239,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def _set_fitted_attributes(
         self, data: CVData, fit: FitResult, density: StackedDensity | None, typicality: Typicality | None
     ) -> None:
-        """Set what a fit has learned; attributes of an earlier fit are dropped."""
+        """Set the fitted attributes; those of an earlier fit are dropped."""
         result, raw, weights = fit.search, data.raw, fit.search.pool_weights
-        pooled = weights is not None and weights.density is not None
         if not all(bool(values.isfinite().all()) for network in fit.networks for values in network.parameters()):
             raise ValueError(
                 f"training diverged at learning rate {result.params['learning_rate']:g}; "
@@ -248,13 +254,15 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             self.network_ = Ensemble(fit.networks, weights.network, torch.from_numpy(data.log_prior), weights.prior)
         else:
             self.network_ = fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
-        self.labeler_ = fit.labeler.to_cpu()
-        self.best_params_ = {**result.params, **({"pool_weights": tuple(weights or ())} if pooled else {})}
-        self.best_index_, self.cv_results_, self.pool_weights_ = result.index, result.results, weights
+        self.labeler_, self.pool_weights_ = fit.labeler.to_cpu(), weights
+        self.best_index_, self.cv_results_, self.best_params_ = result.index, result.results, {**result.params}
+        score = "mean_test_score"
+        if not self.predicts_by_network:
+            score = "mean_test_pooled_score"
+            self.best_params_["pool_weights"] = tuple(weights or ())
         self.history_ = {"loss": fit.losses}
         self.n_iter_ = fit.epochs  # NOTE[PAPER]: the last epoch is our default, restore_best=True the paper's words
         if result.fleet is not None:
-            score = "mean_test_pooled_score" if pooled else "mean_test_score"
             self.best_score_ = float(result.results[score][result.index])
         if result.log_proba is not None:
             rows, crossed = data.held_out, resolve_search(self.search).predicts_with_folds
@@ -285,11 +293,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         return np.stack(self._pool([log_proba_of(network, points) for network in networks], points))
 
     def _pool(self, networks: list[NDArray[np.float64]], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return the log-probabilities (m, k) of networks, pooled as they predict."""
+        """Return the log-probabilities (m, k) of networks, pooled with the density and the class priors."""
         weights, density = self.pool_weights_, None
         if weights is None:
             return networks
-        if weights.density == 0.0:
+        if weights.density == 0.0:  # the density need not be evaluated
             weights = weights._replace(density=None)
         if weights.density is not None:
             density = cast(GenLabel, self.labeler_).log_posterior(points, self.class_weight_)
@@ -297,9 +305,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     @final
     def resolved_config(self) -> dict[str, Any]:
-        """Return what the names among the parameters stand for: candidates, densities, options."""
+        """Return the candidates, densities and options that the parameters stand for."""
         space = self.search_space(self.plain_space(torch.device("cpu")))
-        training, halving = space.training, {}
+        training = space.training
+        halving: dict[str, Any] = {}
         if space.search.is_halving:
             halving = {
                 "schedule": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
@@ -326,17 +335,17 @@ def hidden_layers(network: Any) -> tuple[int, ...]:
         check_choice("network", network, ["auto", *NETWORKS], also="a sequence of hidden layer sizes such as (64, 128)")
         return NETWORKS["mlp" if network == "auto" else network]
     if isinstance(network, Integral) or not isinstance(network, Iterable):
-        raise ValueError(f"network={network!r} must be 'auto', one of {list(NETWORKS)} or a sequence of hidden sizes")
+        raise ValueError(f"network={network!r} must be one of {['auto', *NETWORKS]} or a sequence of layer sizes")
     return tuple(check_count("network", size) for size in network)
 
 
-def resolve_parts(name: str, given: Any, kind: type[Any], known: Mapping[str, T], also: str) -> list[T]:
-    """Return the mixers or labelers among which a search chooses: a name, an object, or several of them."""
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    if several and not given:
+def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, T], also: str) -> list[T]:
+    """Return the mixers or labelers among which a search chooses: a name, an object, or a sequence of them."""
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if not parts:
         raise ValueError(f"{name} is an empty sequence; give at least one, such as {also}")
     result: list[T] = []
-    for part in given if several else [given]:
+    for part in parts:
         if not isinstance(part, kind):
             check_choice(name, part, known, also=f"a {kind.__name__} such as {also}")
         result.append(part if isinstance(part, kind) else known[part])
@@ -344,7 +353,7 @@ def resolve_parts(name: str, given: Any, kind: type[Any], known: Mapping[str, T]
 
 
 def with_networks(network: Any, mixing: Sequence[MixingConfig]) -> list[MixingConfig]:
-    """Return the ways of mixing, with each of the networks for which "auto" stands."""
+    """Return the ways of mixing; where `network` is "auto", with each of its networks."""
     if not (isinstance(network, str) and network == "auto"):
         return list(mixing)
     return [

@@ -39,13 +39,13 @@ class Calibration(NamedTuple):
     y: NDArray[np.int32]
     """Class indices (n,)."""
     fold: NDArray[np.int32]
-    """(n,); the rows of a fold are those that one network was not trained on."""
+    """Fold of each row, (n,); one network was trained without the rows of a fold."""
     weight: Array | None = None
     """Sample weights (n,); None if all are 1."""
     class_weight: Array | None = None
     """Class weights (k,); None if none were given."""
     crossed: bool = False
-    """True if the rows of each fold are compared with the predictions of the network of that fold."""
+    """True if new rows are predicted by the network of each fold, and compared with the rows of that fold."""
 
     @classmethod
     def of(
@@ -59,10 +59,15 @@ class Calibration(NamedTuple):
     ) -> Calibration:
         """Return the rows with finite predictions, from log-probabilities (n, k) and class indices (n,)."""
         use = ~np.isnan(log_proba).any(1)
-        folds = np.zeros(len(y), np.int32) if fold is None else fold
-        index, number = (values[use].astype(np.int32) for values in (y, folds))
-        used_weight = None if weight is None else weight[use]
-        return cls(log_proba.astype(np.float32)[use], index, number, used_weight, class_weight, crossed)
+        fold = np.zeros(len(y)) if fold is None else fold
+        return cls(
+            log_proba.astype(np.float32)[use],
+            y[use].astype(np.int32),
+            fold[use].astype(np.int32),
+            None if weight is None else weight[use],
+            class_weight,
+            crossed,
+        )
 
     def __call__(self, log_proba: NDArray[Any]) -> Intervals:
         """Return the intervals (m, k) of rows with log-probabilities (m, k), the mean over the folds.
@@ -73,21 +78,24 @@ class Calibration(NamedTuple):
         """
         all_queries = log_proba.astype(np.float32)
         m, k = all_queries.shape[-2:]
-        folds = []
+        intervals = []
         for f in np.unique(self.fold):
-            rows, queries = self.fold == f, all_queries[f] if self.crossed else all_queries
-            y, weight = self.y[rows], np.ones(int(rows.sum())) if self.weight is None else self.weight[rows]
+            rows = self.fold == f
+            queries = all_queries[f] if self.crossed else all_queries
+            y, known = self.y[rows], self.log_proba[rows]
+            weight = np.ones(len(y)) if self.weight is None else self.weight[rows]
             mass = weight if self.class_weight is None else weight * self.class_weight[y]
-            mean, result = _mean_weight(weight, np.ones(len(weight))), np.empty((2, m, k))
+            mean = _mean_weight(weight, np.ones(len(weight)))
+            bounds = np.empty((2, m, k))
             for c in range(1 if k == 2 else k):
                 hits = y == c
-                added = [mean * _mean_weight(mass[among], weight[among]) for among in (~hits, hits)]
-                known = self.log_proba[rows, c]
-                result[:, :, c] = venn_abers(known, hits, queries[:, c], mass, (added[0], added[1]))
+                as_miss = mean * _mean_weight(mass[~hits], weight[~hits])
+                as_hit = mean * _mean_weight(mass[hits], weight[hits])
+                bounds[:, :, c] = venn_abers(known[:, c], hits, queries[:, c], mass, (as_miss, as_hit))
             if k == 2:
-                result[:, :, 1] = 1.0 - result[::-1, :, 0]
-            folds.append(result)
-        return Intervals(*np.mean(folds, axis=0)) if folds else Intervals(np.zeros((m, k)), np.ones((m, k)))
+                bounds[:, :, 1] = 1.0 - bounds[::-1, :, 0]
+            intervals.append(bounds)
+        return Intervals(*np.mean(intervals, axis=0)) if intervals else Intervals(np.zeros((m, k)), np.ones((m, k)))
 
 
 def _mean_weight(mass: Array, weight: Array) -> float:
@@ -127,35 +135,40 @@ def _fit_with_hit(scores: NDArray[Any], hits: NDArray[Any], mass: Array, new: ND
     values, group = np.unique(scores, return_inverse=True)
     width = np.bincount(group, mass, minlength=len(values))
     height = np.bincount(group, mass * hits, minlength=len(values))
-    before, after = (np.searchsorted(values, new, side=side) for side in ("left", "right"))
-    slots, inverse = np.unique(before + after, return_inverse=True)
-    ends, starts = slots // 2, (slots + 1) // 2  # rows with the very score of a new one are neither before nor after it
+    # Known rows with the very score of a new row are neither before nor after it: its bridge spans them, too.
+    before = np.searchsorted(values, new, side="left")
+    after = np.searchsorted(values, new, side="right")
+    slots, inverse = np.unique(before + after, return_inverse=True)  # after is before, or before + 1
+    ends, starts = slots // 2, (slots + 1) // 2
     slope = height / width
     bends = np.flatnonzero(slope[1:] > slope[:-1]) + 1
     corners = np.unique(np.concatenate([[0, len(values)], bends, ends, starts]))  # no other point is on any hull
-    x, y = (np.concatenate([[0.0], np.cumsum(sizes)])[corners].tolist() for sizes in (width, height))
+    x = np.concatenate([[0.0], np.cumsum(width)])[corners].tolist()
+    y = np.concatenate([[0.0], np.cumsum(height)])[corners].tolist()
     pairs = zip(np.searchsorted(corners, ends).tolist(), np.searchsorted(corners, starts).tolist(), strict=True)
     return np.clip(bridge_slopes(x, y, added, pairs), 0.0, 1.0)[inverse]
 
 
 def bridge_slopes(x: list[float], y: list[float], added: float, pairs: Iterable[tuple[int, int]]) -> list[float]:
-    """Return the slopes of bridges from points up to an end to points from a start on, for ordered pairs of them.
+    """Return the slope of a bridge for each of the `pairs` (end, start), which are in ascending order.
 
-    The bridge spans a new point, which adds as much to x as to y.
+    A bridge goes from a point at or before `end` to a point at or after `start`, and no point is below it. It spans a
+    new point, by which the x and the y of all later points grow by `added`.
     """
 
     def slope(i: int, j: int, shift: float = 0.0) -> float:
         return (y[j] + shift - y[i]) / (x[j] + shift - x[i])
 
     last = len(x) - 1
-    following = [last] * (last + 1)  # for each point, the next one on the lower hull of it and all after it
+    following = [last] * (last + 1)  # the next point on the lower hull of each point and all after it
     for j in range(last - 1, -1, -1):
         after = j + 1
         while after != last and slope(j, after) >= slope(after, following[after]):
             after = following[after]
         following[j] = after
     hull = [0]  # the lower hull of the points before the new one
-    result, reached, left, right = [], 0, 0, 0
+    reached = left = right = 0  # the last point that was added to the hull; the ends of the bridge
+    result = []
     for end, start in pairs:
         for point in range(reached + 1, end + 1):
             while len(hull) - 1 > left and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
@@ -267,8 +280,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_is_fitted(self, "scaler_")
         if not hasattr(self, "venn_abers_"):
             raise NotFittedError(
-                f"{type(self).__name__} has no held-out rows; call fit_interval(X, y) with rows that it was not "
-                "trained on"
+                f"{type(self).__name__} has no held-out rows; call fit_interval(X, y) with rows that were not used in "
+                "its training"
             )
         return self.venn_abers_(self._log_proba_to_calibrate(self._scale(X)))
 
@@ -292,10 +305,11 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> model.predict_proba_interval(X[:1]).lower.round(2).tolist()
         [[0.95, 0.0, 0.0]]
         """
-        log_proba, shape = self.predict_log_proba(X), np.shape(y)
-        if shape != (len(log_proba),):
-            raise ValueError(f"y has shape {shape}; expected ({len(log_proba)},), one label for each row of X")
+        log_proba = self.predict_log_proba(X)
+        n = len(log_proba)
+        if np.shape(y) != (n,):
+            raise ValueError(f"y has shape {np.shape(y)}; expected ({n},), one label for each row of X")
         index = index_labels(y, self.classes_)
-        weight = None if sample_weight is None else check_weights(sample_weight, len(log_proba))
+        weight = None if sample_weight is None else check_weights(sample_weight, n)
         self.venn_abers_ = Calibration.of(log_proba, index, weight=weight, class_weight=self.class_weight_)
         return self

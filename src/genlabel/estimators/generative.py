@@ -66,8 +66,8 @@ class GenerativeClassifier(ProbabilityClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the density to the rows of `X` (n, d) with labels `y` (n,).
 
-        A stacked density holds out the rows of one of the `groups` (n,) together. A call that fails leaves the
-        classifier unchanged.
+        A stacked density holds out the rows of a group together: `groups` (n,). A call that fails leaves the classifier
+        unchanged.
         """
         with restore_on_error(self), deduplicate_warnings(), one_thread():
             density = named_density(self.density)
@@ -77,13 +77,15 @@ class GenerativeClassifier(ProbabilityClassifier):
             self.scaler_ = data.fit_scaler(self.standardize)
             self.density_ = clone(density)
             params = self.density_.get_params(deep=False)
-            if data.groups is not None and isinstance(params.get("cv"), Integral):  # it holds out groups together
+            if data.groups is not None and isinstance(params.get("cv"), Integral):
+                # The density does not know the groups: it gets folds that hold them out together.
                 cv, seed = params["cv"], params["random_state"]
                 folds = make_folds(cv, data.y, seed, classes=data.classes, groups=data.groups)
                 self.density_.set_params(cv=folds)
             self.density_.fit(self.scaler_(data.X), data.labels, data.weight)
-            prior, default = self.density_.class_prior_, self.density_.default_priors
-            self.log_priors_ = log_priors(self.priors, prior, default, data.class_weight)
+            self.log_priors_ = log_priors(
+                self.priors, self.density_.class_prior_, self.density_.default_priors, data.class_weight
+            )
             self.class_weight_ = data.class_weight
             self.__dict__.pop("venn_abers_", None)  # of an earlier fit
             self.classes_, self.class_count_ = data.classes, np.bincount(data.y, minlength=len(data.classes))
@@ -91,7 +93,7 @@ class GenerativeClassifier(ProbabilityClassifier):
         return self
 
     def resolved_config(self) -> dict[str, Any]:
-        """Return the density for which a name stands."""
+        """Return the density that the parameter stands for."""
         return {"density": named_density(self.density)}
 
     def predict_log_proba_scaled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:

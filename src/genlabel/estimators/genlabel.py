@@ -68,8 +68,8 @@ class GenLabelClassifier(NetworkClassifier):
         and otherwise, in a halving search, a network that is pooled with pi, with weights from held-out rows.
     class_weight : None, "balanced" or dict
     search : "halving", "grid", HalvingSearch or GridSearch
-        How candidates are compared, and which networks predict: folds, score, ensemble, time limit, progress. A name is
-        a search with default options; `set_params(search__cv=5)` changes them.
+        Options of the search: folds, score, networks that predict, time limit, progress. A name is a search with
+        default options; `set_params(search__cv=5)` changes them.
     training : TrainingOptions, optional
         Learning rate, weight decay, epochs, batch size, optimizer, standardization, device;
         `set_params(training__epochs=20)` changes them.
@@ -201,15 +201,15 @@ class GenLabelClassifier(NetworkClassifier):
             raise ValueError(f"mixer={self.mixer!r} mixes hidden layers; densities label inputs, so use Mixup()")
         fractions = parameter_grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
         mixing, pooling = mixing_configs(mixers, fractions), self._pooling(plain, densities)
-        params, candidates, names = [], [], list(densities)
-        for pair, gamma in product(plain.params, gammas):
-            for name in names if gamma else [None]:  # gamma = 0 needs no density
-                chosen: dict[str, Any] = {}
-                if len(names) > 1 and name is not None:
+        params, candidates = [], []
+        for plain_params, gamma in product(plain.params, gammas):
+            for name in densities if gamma else [None]:  # gamma = 0 needs no density
+                chosen = {**plain_params, "gamma": gamma}
+                if len(densities) > 1 and name is not None:
                     chosen["density"] = name if isinstance(self.density, str) else densities[name]
-                params.append({**pair, "gamma": gamma, **chosen})
-                shares = (gamma if name == other else 0.0 for other in names)
-                candidates.append(Hyperparameters(**pair, label=(1.0 - gamma, *shares)))
+                params.append(chosen)
+                density_shares = (gamma if name == other else 0.0 for other in densities)
+                candidates.append(Hyperparameters(**plain_params, label=(1.0 - gamma, *density_shares)))
         return replace(
             plain,
             mixing=mixing if latent else with_networks(self.network, mixing),
@@ -224,7 +224,7 @@ class GenLabelClassifier(NetworkClassifier):
         )
 
     def _pooling(self, plain: SearchSpace, densities: Mapping[str, ClassDensity]) -> Pooling:
-        """Return the pooling weights: given ones, "cv" or None."""
+        """Return the weights that `pool_with_density` states, "cv" to fit them, or None."""
         value = self.pool_with_density
         if isinstance(value, str):
             check_choice("pool_with_density", value, ["auto", "cv"], also="None, or weights such as (0.5, 0.5)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any, Self, cast, final
 
 import numpy as np
@@ -43,7 +44,7 @@ class MixupClassifier(NetworkClassifier):
         Share of the samples of a batch that are not mixed; 0 mixes all (the paper's), "auto" chooses between 0.75 and
         1.
     calibrate : bool
-        Whether the network is pooled with the class priors, with weights from held-out rows.
+        Pool the network with the class priors, with weights from held-out rows.
     class_weight, search, training, random_state
         See :class:`GenLabelClassifier`; every method has the same search by default.
 
@@ -123,25 +124,23 @@ class MixupClassifier(NetworkClassifier):
         )
         if len(labelers) == 1:
             return space
-        pairs = [(params, index) for params in plain.params for index in range(len(labelers))]
-        basis = [tuple(row) for row in np.eye(len(labelers))]
-        return replace(
-            space,
-            candidates=[Hyperparameters(**params, label=basis[index]) for params, index in pairs],
-            params=[{**params, "labeler": self.labeler[index]} for params, index in pairs],
-            label_params=frozenset({"labeler"}),
-        )
+        candidates, params = [], []
+        one_hot_labels = [tuple(row) for row in np.eye(len(labelers))]
+        for plain_params, (labeler, label) in product(plain.params, zip(self.labeler, one_hot_labels, strict=True)):
+            candidates.append(Hyperparameters(**plain_params, label=label))
+            params.append({**plain_params, "labeler": labeler})
+        return replace(space, candidates=candidates, params=params, label_params=frozenset({"labeler"}))
 
     def _mixing(self, depth: int, labelers: Sequence[Labeler]) -> list[MixingConfig]:
-        """Return the ways of mixing, for a network with some hidden layers."""
+        """Return the ways of mixing, for a network with `depth` hidden layers."""
         if self.mixer is None:
-            unused = {
+            has_default = {
                 "exclude_intrusion": self.exclude_intrusion is False,
                 "labeler": isinstance(self.labeler, str) and self.labeler == "linear",
-                # by default, and in the paper's setting
+                # 0 is the default of from_paper
                 "clean_fraction": np.ndim(self.clean_fraction) == 0 and self.clean_fraction in ("auto", 0.0),
             }
-            for name, is_default in unused.items():
+            for name, is_default in has_default.items():
                 if not is_default:
                     raise ValueError(f"{name}={getattr(self, name)!r} has no effect with mixer=None; use mixer='mixup'")
             return with_networks(self.network, [MixingConfig(None)])
@@ -161,8 +160,10 @@ class MixupClassifier(NetworkClassifier):
                 "layers; name depths within them"
             )
         if deepest and (self.exclude_intrusion or any(labeler.needs_inputs for labeler in labelers)):
-            what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={self.labeler!r}"
-            raise ValueError(f"{what} needs mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
+            option = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={self.labeler!r}"
+            raise ValueError(
+                f"{option} needs mixed inputs, but mixer={self.mixer!r} mixes hidden layers; use mixer='mixup'"
+            )
         fractions = parameter_grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
         mixing = mixing_configs(mixers, fractions)
         return mixing if deepest else with_networks(self.network, mixing)
@@ -185,7 +186,7 @@ class AdaMixupClassifier(NetworkClassifier):
     intrusion_weight : float
         Weight of the critic's loss.
     alternating : bool
-        Whether each step is two: the critic's, then that of the classifier and the policy.
+        Train in steps of two halves: the critic's, then that of the classifier and the policy.
     search : "grid" or GridSearch
         The three networks train for all epochs at once, so there is no halving search, no time limit and no restored
         epoch, and networks trained on all rows predict.

@@ -16,7 +16,7 @@ from genlabel.mixing import GenMix, Sampler
 
 
 def _estimator_has(method: str) -> Any:
-    """Return the condition that the estimator, fitted or not, has a method."""
+    """Return a decorator of a method that exists only if the estimator, fitted or not, has it."""
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), method))
 
 
@@ -75,8 +75,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError(f"sampler={self.sampler!r} must be a Sampler, such as GenMix() or GenLabelSampler()")
             if not has_fit_parameter(self.estimator, "sample_weight"):
                 raise ValueError(
-                    f"estimator={self.estimator!r} takes no sample_weight, by which soft labels are learned; give one "
-                    "that does, and put a pipeline around this classifier, not inside"
+                    f"estimator={self.estimator!r} does not take sample_weight, which soft labels need; use one that "
+                    "does, and put a pipeline around SoftLabelClassifier, not inside"
                 )
             check_frame(X, numbers=True)
             with ignore_overflow():
@@ -93,22 +93,26 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @_estimator_has("predict")
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the estimator's class of each row, (m,)."""
-        return self.estimator_.predict(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.predict(points)
 
     @_estimator_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the estimator's probabilities, (m, k)."""
-        return self.estimator_.predict_proba(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.predict_proba(points)
 
     @_estimator_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithms of the estimator's probabilities, (m, k)."""
-        return self.estimator_.predict_log_proba(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.predict_log_proba(points)
 
     @_estimator_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the estimator's scores, (m,) for two classes, else (m, k)."""
-        return self.estimator_.decision_function(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.decision_function(points)
 
     def _check_query(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "estimator_")
@@ -118,5 +122,5 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:
     """Return a copy with a seed for every random_state that is None."""
     copy = clone(estimator)
-    names = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
-    return copy.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(names)})
+    unseeded = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
+    return copy.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(unseeded)})

@@ -47,13 +47,16 @@ RANGE_PENALTY = 20.0
 COMMON_QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Quantiles whose values stand for the common values of a column."""
 MIN_RELATIVE_LOG_DENSITY = -50.0
-"""Bound on a density's deficit to the best density at a row, when densities are weighted."""
+"""Lowest log-density of a density, relative to the best density at the same row, when densities are weighted."""
 MIN_LOG_DENSITY = -1e6
+"""Log-densities are clipped here."""
 MAX_NEW_VALUES = 0.02
 """Largest share of rows with a value of their own in the discrete columns together."""
 MAX_FEATURES = 100
 """Number of features above which densities are fitted to random projections."""
-MAX_PROJECTIONS, MIN_ROWS_PER_PROJECTION = 50, 3
+MAX_PROJECTIONS = 50
+MIN_ROWS_PER_PROJECTION = 3
+"""Bounds on the number of random projections."""
 
 
 class RandomProjection(NamedTuple):
@@ -107,15 +110,8 @@ class TypicalityModel(NamedTuple):
             members = [clone(candidate) for candidate in candidates]
             transform = share_transform(members, x, weight)
             fitted = [member.fit(x, y, weight) for member in members]
-        ordered = X.sort(0).values
-        step = (ordered[1:] != ordered[:-1]).numpy()
-        edge = np.ones((1, X.shape[1]), dtype=bool)
-        unique = (np.concatenate([edge, step]) & np.concatenate([step, edge])).sum(0)
-        # Columns in which almost every value repeats; rows with a value of their own are few in all of them together.
-        order = np.argsort(unique, kind="stable")
-        discrete = np.sort(order[np.cumsum(unique[order]) <= MAX_NEW_VALUES * len(X)])
-        columns = [(int(column), torch.unique(X[:, column])) for column in discrete]
-        return cls(scaler, X.amin(0), X.amax(0), columns, projection, fitted, transform)
+        discrete = [(column, torch.unique(X[:, column])) for column in _discrete_columns(X)]
+        return cls(scaler, X.amin(0), X.amax(0), discrete, projection, fitted, transform)
 
     def evidence(self, X: Tensor) -> Tensor:
         """Return log sum_c pi_c p_c(x) of points (m, d) under each member, (M, m)."""
@@ -144,6 +140,18 @@ class TypicalityModel(NamedTuple):
             nearest = torch.searchsorted(values, queries).clamp_max(len(values) - 1)
             count += values[nearest] != queries
         return count
+
+
+def _discrete_columns(X: Tensor) -> list[int]:
+    """Return the columns in which almost every value repeats; rows with a value of their own are few in all of them."""
+    ordered = X.sort(0).values
+    differs = (ordered[1:] != ordered[:-1]).numpy()
+    edge = np.ones((1, X.shape[1]), dtype=bool)
+    is_unique = np.concatenate([edge, differs]) & np.concatenate([differs, edge])  # from the value before and after
+    count = is_unique.sum(0)
+    order = np.argsort(count, kind="stable")
+    discrete: list[int] = np.sort(order[np.cumsum(count[order]) <= MAX_NEW_VALUES * len(X)]).tolist()
+    return discrete
 
 
 class ConformalScores(NamedTuple):
@@ -211,51 +219,53 @@ class Typicality(BaseEstimator):
 
         `sample_weight` (n,) are weights in the p-value; its n is the effective number of rows, (sum w)^2 / sum w^2.
         """
-        cv, rng = check_count("cv", self.cv, low=2), as_rng(self.random_state)
-        if isinstance(self.density, str):
-            check_choice("density", self.density, ["auto"], also="a ClassDensity such as GaussianDensity()")
-            candidates = AUTO_DENSITIES
-        elif isinstance(self.density, ClassDensity) and self.density.normalized:
-            candidates = {type(self.density).__name__: self.density}
-        else:
-            raise ValueError(
-                f"density={self.density!r} is not a normalized density; use 'auto' or, for example, GaussianDensity()"
-            )
+        candidates = self._candidates()
+        cv = check_count("cv", self.cv, low=2)
         points, index, weight = _read_sample(X, y, sample_weight)
-        if len(index) <= MAX_CV_ROWS:
-            number = round_robin_folds(index, min(cv, len(index)), rng)
-            folds = [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
-        else:
-            number = round_robin_folds(index, max(2, -(-len(index) // MAX_PART_ROWS)), rng)
-            folds = [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
+        folds = _make_folds(index, cv, as_rng(self.random_state))
+        densities = list(candidates.values())
         models = [
-            TypicalityModel.fit(list(candidates.values()), points[rows], index[rows], weight[rows]) for rows, _ in folds
+            TypicalityModel.fit(densities, points[fold.train], index[fold.train], weight[fold.train]) for fold in folds
         ]
-        held_out, counts = ([values[fold.valid] for fold in folds] for values in (points, weight))
-        evidence = torch.cat([model.evidence(part) for model, part in zip(models, held_out, strict=True)], 1)
+        valid_points = [points[fold.valid] for fold in folds]
+        valid_weight = [weight[fold.valid] for fold in folds]
+        all_weight = torch.cat(valid_weight)
+        evidence = torch.cat([model.evidence(x) for model, x in zip(models, valid_points, strict=True)], 1)
         relative = (evidence - evidence.amax(0)).clamp_min(MIN_RELATIVE_LOG_DENSITY)
-        weights = stacking_weights(relative, torch.cat(counts))
+        weights = stacking_weights(relative, all_weight)
         selected = weights.nonzero()[:, 0].tolist()
         self.n_features_in_ = int(points.shape[1])
-        self.common_values_ = np.quantile(torch.cat(held_out).numpy(), COMMON_QUANTILES, axis=0, method="nearest")
+        values = torch.cat(valid_points).numpy()
+        self.common_values_ = np.quantile(values, COMMON_QUANTILES, axis=0, method="nearest")
         self.log_weight_ = weights[selected].log()
-        self.size_ = effective_size(torch.cat(counts))
+        self.size_ = effective_size(all_weight)
         self.folds_ = []
-        for fitted, part, count in zip(models, held_out, counts, strict=True):
-            model = fitted._replace(members=[fitted.members[m] for m in selected])
-            scores = self._score(model, part)
+        for model, x, row_weight in zip(models, valid_points, valid_weight, strict=True):
+            model = model._replace(members=[model.members[m] for m in selected])
+            scores = self._score(model, x)
             order = np.argsort(scores, kind="stable")
-            mass = np.concatenate([[0.0], np.cumsum(count.numpy()[order])])
+            mass = np.concatenate([[0.0], np.cumsum(row_weight.numpy()[order])])
             self.folds_.append(ConformalScores(model, scores[order], mass))
-        held_out_scores, names = np.concatenate([fold.scores for fold in self.folds_]), list(candidates)
+        names, scores = list(candidates), np.concatenate([fold.scores for fold in self.folds_])
         self.report_ = {
             "weights": {names[m]: float(weights[m]) for m in selected},
             "folds": len(self.folds_),
-            "rows": len(held_out_scores),
-            "log_density": float(np.median(held_out_scores)),
+            "rows": len(scores),
+            "log_density": float(np.median(scores)),
             "least": 1.0 / (1.0 + self.size_),
         }
         return self
+
+    def _candidates(self) -> dict[str, ClassDensity]:
+        """Return the densities that `density` stands for, by name."""
+        if isinstance(self.density, str):
+            check_choice("density", self.density, ["auto"], also="a ClassDensity such as GaussianDensity()")
+            return AUTO_DENSITIES
+        if isinstance(self.density, ClassDensity) and self.density.normalized:
+            return {type(self.density).__name__: self.density}
+        raise ValueError(
+            f"density={self.density!r} is not a normalized density; use 'auto' or, for example, GaussianDensity()"
+        )
 
     def __call__(self, X: Any) -> NDArray[np.float64]:
         """Return the typicality of the rows of `X` (m, d), (m,), in (0, 1]; 0.05 or less is rare for training rows."""
@@ -303,13 +313,24 @@ class Typicality(BaseEstimator):
 
 
 def _read_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[np.intp], Tensor]:
-    """Return points (n, d), class indices (n,) and positive weights (n,)."""
+    """Return points (n, d), class indices (n,) and weights (n,), without rows of weight zero."""
     points, labels = as_tensor(X).detach().cpu().double().contiguous(), as_numpy(y)
     if points.ndim != 2 or labels.shape != points.shape[:1]:
         raise ValueError(f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
     check_points(points)
-    weight = check_weights(1.0 if sample_weight is None else sample_weight, len(points))
+    weight = np.ones(len(points)) if sample_weight is None else check_weights(sample_weight, len(points))
     rows = np.flatnonzero(weight)
     if len(rows) < 2:
         raise ValueError(f"X has {len(rows)} rows of positive weight; typicality needs at least 2")
     return points[rows], read_classes(labels[rows])[1], torch.from_numpy(weight[rows])
+
+
+def _make_folds(index: NDArray[np.intp], cv: int, rng: np.random.Generator) -> list[Fold]:
+    """Return the folds of a table; a large one has a single fold, of a training part and a held-out part."""
+    n = len(index)
+    if n <= MAX_CV_ROWS:
+        number = round_robin_folds(index, min(cv, n), rng)
+        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
+    parts = max(2, math.ceil(n / MAX_PART_ROWS))
+    number = round_robin_folds(index, parts, rng)
+    return [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]

@@ -29,8 +29,11 @@ class NumericEncoder:
     @classmethod
     def fit(cls, X: NDArray[np.float64]) -> Self:
         """Learn the medians of training rows (n, d); a column without values has median 0."""
-        known = (column[~np.isnan(column)] for column in np.asarray(X, dtype=np.float64).T)
-        return cls(np.array([np.median(values) if len(values) else 0.0 for values in known]))
+        medians = []
+        for column in np.asarray(X, dtype=np.float64).T:
+            known = column[~np.isnan(column)]
+            medians.append(np.median(known) if len(known) else 0.0)
+        return cls(np.array(medians))
 
     def impute(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rows without missing values."""
@@ -54,11 +57,12 @@ class FrameEncoder:
 
     @classmethod
     def fit(cls, X: pd.DataFrame) -> Self:
-        """Learn the columns of training rows; dates, identifiers and columns without values are left out."""
+        """Learn from training rows how columns are encoded; dates, identifiers and empty columns are left out."""
         with clear_unicode_errors():
             reasons = {name: why_not_a_feature(X[name]) for name in X.columns}
             if all(reasons.values()):
-                raise ValueError(f"no column of X is a feature: {'; '.join(f'{k!r}: {v}' for k, v in reasons.items())}")
+                listed = "; ".join(f"{name!r}: {reason}" for name, reason in reasons.items())
+                raise ValueError(f"no column of X is a feature: {listed}")
             for name, reason in reasons.items():
                 if reason:
                     warn(("column", name), f"column {name!r} is left out: {reason}", UserWarning)
@@ -71,11 +75,11 @@ class FrameEncoder:
             return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64, order="C")
 
     def __call__(self, estimator: BaseEstimator, X: Any) -> NDArray[np.float64]:
-        """Return the encoded rows of a DataFrame; an unseen category counts as a rare one, or as none."""
+        """Return the encoded rows of a DataFrame; an unseen category is encoded as a rare one, or as none."""
         if not isinstance(X, pd.DataFrame):
-            name, kind = type(estimator).__name__, type(X).__name__
             raise ValueError(
-                f"{name} was fitted to a DataFrame with strings or categories, but X is {kind}; pass a DataFrame"
+                f"X is {type(X).__name__}, but {type(estimator).__name__} was fitted to a DataFrame with strings or "
+                "categories; pass a DataFrame"
             )
         check_frame(X)
         validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -86,7 +90,7 @@ class FrameEncoder:
 
 
 TabularEncoder = NumericEncoder | FrameEncoder
-"""Encoders are learned from training rows, and applied to rows with the same columns."""
+"""Encoder of a table; it is learned from training rows, and called with the estimator and rows of the same columns."""
 
 
 def validate_fit_input(
@@ -129,23 +133,26 @@ def validate_fit_input(
         raise ValueError(f"{name} needs at least 2 classes; y has one class, {classes.tolist()[0]!r}")
     if counts.min() < smallest_class:
         raise ValueError(
-            f"{name} needs at least {smallest_class} samples of each class; only one sample has class "
-            f"{classes.tolist()[counts.argmin()]!r}; drop those rows or merge them into another class"
+            f"{name} needs at least {smallest_class} samples of each class; {classes.tolist()[counts.argmin()]!r} has "
+            f"{counts.min()}; drop those rows or merge them into another class"
         )
     weights = None if (weight == 1).all() else weight
     if not Standardization.fit(points, weights).mask.any():
         raise ValueError(f"all {points.shape[1]} features are constant; give at least one that varies")
-    number = None
-    if groups is not None:
-        given = np.asarray(groups)
-        if given.shape != (n_rows,):
-            raise ValueError(f"groups has shape {given.shape}; expected ({n_rows},), one group for each row of X")
-        number = pd.factorize(given)[0].astype(np.intp)
-        missing = number < 0
-        number[missing] = number.max() + 1 + np.arange(missing.sum())
-        number = number[rows]
-    tilt = _check_class_weight(class_weight, classes, target, weights)
-    return LabeledData(points, index, classes, weights, rows, n_rows, tilt, number), encoder
+    group_number = None if groups is None else _number_groups(groups, n_rows)[rows]
+    weight_of_class = _check_class_weight(class_weight, classes, target, weights)
+    return LabeledData(points, index, classes, weights, rows, n_rows, weight_of_class, group_number), encoder
+
+
+def _number_groups(groups: Any, n_rows: int) -> NDArray[np.intp]:
+    """Return the number of each row's group, (n,)."""
+    values = np.asarray(groups)
+    if values.shape != (n_rows,):
+        raise ValueError(f"groups has shape {values.shape}; expected ({n_rows},), one group for each row of X")
+    number = pd.factorize(values)[0].astype(np.intp)
+    missing = number < 0
+    number[missing] = number.max() + 1 + np.arange(missing.sum())
+    return number
 
 
 def _check_class_weight(

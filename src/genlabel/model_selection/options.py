@@ -19,20 +19,22 @@ from genlabel.training.optimizers import resolve_optimizer
 
 SCORINGS = ("log-loss", "accuracy")
 """Held-out log-loss with the one-standard-error rule, or held-out accuracy (the paper's)."""
-MAX_HALVING_EPOCHS, MAX_BATCHES = 50, 256
-"""Limits of a halving search: epochs, and optimizer steps of one; where a pass has more, an epoch is a part of it."""
+MAX_HALVING_EPOCHS = 50
+"""Largest number of epochs of a halving search."""
+MAX_BATCHES = 256
+"""Largest number of optimizer steps of an epoch in a halving search; where a pass has more, it takes several epochs."""
 HALVING_STEPS = 320.0
-"""Epochs of a halving search, times the square root of the steps of an epoch."""
+"""Number of epochs of a halving search times the square root of the steps of an epoch."""
 HALVING_SCHEDULE = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
-"""Share of the epochs after which candidates are compared, and how many of them continue."""
+"""Shares of the epochs after which candidates are compared, each with the number of candidates that continue."""
 HALVING_SCHEDULE_LARGE = ((1 / 20, 4), (1 / 8, 2), (1 / 3, 1))
-"""The schedule of a table whose passes take several epochs: its many held-out rows tell candidates apart early."""
+"""Schedule of a table whose passes take several epochs; its many held-out rows show differences early."""
 STAGE_DEADLINES = {"stacked density": 0.35, "feature networks": 0.6, "search": 0.9, "final fit": 0.95}
-"""Stages of a fit, with the share of a time limit that is spent when each should end; typicality comes last."""
+"""Stages of a fit, with the share of its time limit that is spent when each should end; typicality comes last."""
 SEARCH_COST = 20
-"""Final networks that take about as long as a search."""
+"""Approximate time of a search, in units of the time of one final network."""
 Rung = tuple[int, int | None]
-"""Epochs after which candidates are compared, and how many of them continue; None is all."""
+"""Number of epochs after which candidates are compared, and the number that continue; None is all of them."""
 
 
 class CandidateSearch(BaseEstimator, ABC):
@@ -59,7 +61,7 @@ class CandidateSearch(BaseEstimator, ABC):
         self.verbose = verbose
 
     def check(self) -> None:
-        """Raise if a parameter has no meaning; `cv` is checked where the folds are made."""
+        """Raise if a parameter is invalid; `cv` is checked where the folds are made."""
         if not isinstance(self.scoring, Attack):
             check_choice("scoring", self.scoring, SCORINGS, also="an Attack such as FGSM(0.2)")
         if isinstance(self.ensemble, str):
@@ -83,22 +85,22 @@ class CandidateSearch(BaseEstimator, ABC):
 
     @property
     def ranked_by(self) -> str:
-        """Name of the score that ranks candidates: of an attack, accuracy."""
+        """Name of the score that ranks candidates; under an attack it is accuracy."""
         return self.scoring if isinstance(self.scoring, str) else "accuracy"
 
     @property
     def deadline(self) -> float:
-        """Share of a time limit that is spent when a search should end; final networks need some of the rest."""
+        """Share of the time limit that is spent when the search should end; final networks need part of the rest."""
         final_networks = 0 if self.predicts_with_folds else self.ensemble
         return STAGE_DEADLINES["search"] * SEARCH_COST / (SEARCH_COST + final_networks)
 
     @abstractmethod
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
-        """Return for how many epochs a network is trained at most, and how many epochs make a pass over the rows."""
+        """Return the largest number of epochs of a network, and the number of epochs that make a pass over the rows."""
 
     @abstractmethod
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return after how many epochs candidates are compared, and how many of them continue."""
+        """Return the rungs of the search; the last one is its end."""
 
 
 @final
@@ -145,16 +147,17 @@ class HalvingSearch(CandidateSearch):
     is_halving = True
 
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
-        """Return 50 epochs, or fewer if an epoch has many steps: their number grows with the square root of those."""
+        """Return 50 epochs, or fewer if an epoch has many steps: the product of epochs and root of steps is bounded."""
         per_pass = -(-batches_per_epoch(rows, batch_size) // MAX_BATCHES)
         batches = batches_per_epoch(rows, batch_size * per_pass)
         return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5))), per_pass
 
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return the rungs; the last one is the end."""
+        """Return the rungs of the search; the last one is its end."""
         shares = HALVING_SCHEDULE_LARGE if many_rows else HALVING_SCHEDULE
         survivors = {max(1, int(share * epochs)): count for share, count in shares}
-        return [*((end, count) for end, count in survivors.items() if end < epochs), (epochs, None)]
+        rungs: list[Rung] = [(end, count) for end, count in survivors.items() if end < epochs]
+        return [*rungs, (epochs, None)]
 
 
 @final
@@ -212,7 +215,7 @@ SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": 
 
 
 def resolve_search(search: Any) -> CandidateSearch:
-    """Return a search, checked; a name is one with default parameters."""
+    """Return a checked search; a name stands for a search with default parameters."""
     if isinstance(search, str):
         check_choice("search", search, SEARCHES, also="a HalvingSearch or GridSearch")
         return SEARCHES[search]()
@@ -234,8 +237,8 @@ class TrainingOptions(BaseEstimator):
     weight_decay : float, "auto" or sequence of float
         "auto" chooses among 1e-4, 1e-3, 1e-2.
     epochs : int or "auto"
-        At most. "auto" is 50 in a halving search, and fewer where an epoch has many steps; from 32,768 rows on, an
-        epoch is then a part of a pass over them. In a grid search it is 100.
+        Largest number of epochs. "auto" is 50 in a halving search, and fewer where an epoch has many steps; from 32,768
+        rows on, a pass over them then takes several epochs. In a grid search it is 100.
     batch_size : int
     optimizer : "adam", "sgd" or Optimizer
         "sgd" has momentum 0.9 and multi-step decay.
@@ -275,9 +278,9 @@ class TrainingOptions(BaseEstimator):
 
 
 def resolve_training(training: Any, hidden: tuple[int, ...], device: torch.device | None = None) -> TrainingOptions:
-    """Return checked options with an optimizer and a device for the names; None has the default ones.
+    """Return checked options with an optimizer and a device in place of their names; None has default options.
 
-    `hidden` are the hidden layers of the network; another `device` replaces that of the options.
+    `hidden` are the hidden layers of the network; a given `device` replaces that of the options.
     """
     training = TrainingOptions() if training is None else training
     if not isinstance(training, TrainingOptions):

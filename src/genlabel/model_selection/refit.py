@@ -28,12 +28,12 @@ from genlabel.training.networks.staged import log_proba_of
 MAX_EXCESS_LOSS = 0.1
 """Excess of a final network's training loss over the held-out loss, in units of the log-loss of the class priors."""
 FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
-"""Fits the labelers of a search space to the training rows of a fold; None is all rows."""
+"""Function of the training rows of a fold and its index, which is None for all rows; it returns fitted labelers."""
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """The networks that predict, and what they were trained with."""
+    """The networks that predict, with their losses, their labeler and the search that chose them."""
 
     search: SearchResult
     networks: list[MLP]
@@ -66,23 +66,26 @@ def prepare_labelers(
     if space.feature_space is not None:
         with progress.stage("feature networks", until=STAGE_DEADLINES["feature networks"]):
             networks = train_feature_networks(space.feature_space, data, progress, space.needs_folds())
-    stacked = next((one.stacked for one in reversed(densities) if one.stacked is not None), None)
-    return partial(fit_labelers, space, densities, networks), stacked
+    stacked = [density.stacked for density in densities if density.stacked is not None]
+    return partial(fit_fold_labelers, space, densities, networks), stacked[-1] if stacked else None
 
 
 def train_feature_networks(
-    space: SearchSpace, data: CVData, progress: FitProgress, folds: bool
+    space: SearchSpace, data: CVData, progress: FitProgress, for_folds: bool
 ) -> dict[int | None, MLP]:
-    """Return the networks of all rows and of the folds, at the hyperparameters that suit plain training."""
-    labelers = partial(fit_labelers, space, (), {})
-    searches = space.needs_folds()
-    tasks = fold_tasks(space, data, labelers) if searches or folds else []
-    (result,) = search(space, data, tasks if searches else [], progress)
+    """Return the network of all rows, None, and with `for_folds` those of the folds.
+
+    They are trained without mixing, at the hyperparameters that a search of their own chooses.
+    """
+    fit_labelers = partial(fit_fold_labelers, space, (), {})
+    needs_search = space.needs_folds()
+    tasks = fold_tasks(space, data, fit_labelers) if needs_search or for_folds else []
+    (result,) = search(space, data, tasks if needs_search else [], progress)
     single = copy(space.search)
     single.ensemble = 1
-    (fit,) = refit(replace(space, search=single), data, labelers, [result], progress)
+    (fit,) = refit(replace(space, search=single), data, fit_labelers, [result], progress)
     networks: dict[int | None, MLP] = {None: fit.networks[0].to(space.training.device)}
-    if folds:
+    if for_folds:
         fleet = result.fleet
         if fleet is None:  # there was nothing to choose
             trainer = space.make_trainer(
@@ -94,14 +97,14 @@ def train_feature_networks(
     return networks
 
 
-def fit_labelers(
+def fit_fold_labelers(
     space: SearchSpace,
     densities: Sequence[CrossFittedDensity],
     networks: Mapping[int | None, MLP],
     rows: LabeledData,
     fold: int | None,
 ) -> tuple[Labeler, ...]:
-    """Return the labelers, fitted to the training rows of a fold; None is all rows.
+    """Return the labelers, fitted to the training rows of a fold; fold None is all rows.
 
     The densities live in the input, or in the features of the `networks` of the folds and of all rows (arXiv Alg. 2).
     """
@@ -109,10 +112,10 @@ def fit_labelers(
     fitted: list[Labeler] = [clone(labeler).fit(*training) for labeler in space.labelers]
     for density in densities:
         if networks:
-            own = LatentDensity(networks[fold], len(space.hidden), clone(density.full)).fit(*training)
+            fold_density = LatentDensity(networks[fold], len(space.hidden), clone(density.full)).fit(*training)
         else:
-            own = density.fit(fold, *training)
-        fitted.append(GenLabel.from_fitted(own, priors=space.priors))
+            fold_density = density.fit(fold, *training)
+        fitted.append(GenLabel.from_fitted(fold_density, priors=space.priors))
     return tuple(fitted)
 
 
@@ -122,9 +125,9 @@ def fold_tasks(space: SearchSpace, data: CVData, fit_labelers: FitLabelers) -> l
 
 
 def make_task(space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold: int | None) -> TrainingTask:
-    """Return the training task of a fold, without mixing; None is all rows.
+    """Return the training task of a fold, without mixing; fold None is all rows.
 
-    Its seed is made of the seed of the fit, the random stream and the fold (from 1; 0 is all rows).
+    Its seed consists of the seed of the fit, the random stream and the fold (from 1; 0 is all rows).
     """
     rows = data.whole if fold is None else data.train[fold]
     return TrainingTask(
@@ -147,11 +150,13 @@ def refit(
     They are those of the folds, or as many as the ensemble has, trained on all rows. If the training loss of one of
     these is far above the log-loss that the folds estimate, they are trained once more, and the better ones are used.
     """
-    task, options = make_task(space, data, fit_labelers, None), space.search
-    if options.refits:
+    task = make_task(space, data, fit_labelers, None)
+    if space.search.refits:
         fits = train_on_all_rows(space, results, task, progress)
-        return [_retry_if_diverged(space, data, fit, task, progress) for fit in fits] if options.is_halving else fits
-    count = len(data.folds) if options.predicts_with_folds else options.ensemble
+        if space.search.is_halving:
+            fits = [_retry_if_diverged(space, data, fit, task, progress) for fit in fits]
+        return fits
+    count = len(data.folds) if space.search.predicts_with_folds else space.search.ensemble
     fits = []
     for result in results:
         fleet = result.fleet
@@ -169,53 +174,61 @@ def train_on_all_rows(
     """Return the networks of an ensemble for each result; those of the same mixing and length are trained together."""
     # The same task several times, each with random streams of its own.
     tasks = [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, space.search.ensemble))]
+    per_pass = space.epochs(len(task.X))[1]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for i, result in enumerate(results):
+        mixing, _ = result.configuration
+        groups.setdefault((mixing, result.epochs), []).append(i)
     fits: dict[int, FitResult] = {}
-    for mixing, epochs in dict.fromkeys((result.configuration[0], result.epochs) for result in results):
-        group = {i: r for i, r in enumerate(results) if (r.configuration[0], r.epochs) == (mixing, epochs)}
-        chosen = list(dict.fromkeys(result.configuration[1] for result in group.values()))
-        per_pass = space.epochs(len(task.X))[1]
+    for (mixing, epochs), members in groups.items():
+        candidates = list(dict.fromkeys(results[i].configuration[1] for i in members))
         trainer = space.make_trainer(
-            tasks, mixing, chosen, results[0].max_epochs, epochs_per_pass=per_pass, progress=progress
+            tasks, mixing, candidates, results[0].max_epochs, epochs_per_pass=per_pass, progress=progress
         )
         with progress.step(f"{epochs} epochs", work=epochs):
             done = train([(trainer, 1)], epochs, progress)
         if done < epochs:
             progress.truncations.append(f"final networks are trained for {done} of {epochs} epochs")
         fleet = trainer.fleet
-        for i, result in group.items():
-            index = chosen.index(result.configuration[1])
+        for i in members:
+            index = candidates.index(results[i].configuration[1])
             networks = [fleet.network(member, index) for member in range(len(fleet.theta))]
             losses = fleet.losses[:, :, index].mean(1).tolist()
-            labeler = _chosen_labeler(space, result, task)
-            fits[i] = FitResult(result, networks, losses, done, labeler, trainer, index)
+            labeler = _chosen_labeler(space, results[i], task)
+            fits[i] = FitResult(results[i], networks, losses, done, labeler, trainer, index)
     return [fits[i] for i in range(len(results))]
 
 
 def _chosen_labeler(space: SearchSpace, result: SearchResult, task: TrainingTask) -> Labeler:
-    weights, label = result.pool_weights, space.candidates[result.configuration[1]].label
-    pooled = weights is not None and weights.density is not None
-    return task.labelers[-1 if pooled else max(i for i, share in enumerate(label) if share > 0)]
+    weights = result.pool_weights
+    if weights is not None and weights.density is not None:
+        return task.labelers[-1]
+    _, candidate = result.configuration
+    shares = space.candidates[candidate].label
+    return task.labelers[max(i for i, share in enumerate(shares) if share > 0)]
 
 
 def _retry_if_diverged(
     space: SearchSpace, data: CVData, fit: FitResult, task: TrainingTask, progress: FitProgress
 ) -> FitResult:
-    """Return the networks, or better ones of a second training if their loss is far above the estimate of the folds."""
-    result, prior_loss = fit.search, -float(np.exp(data.log_prior) @ data.log_prior)
+    """Return the fit, or a better second one if its training loss is far above the estimate of the folds."""
+    result = fit.search
     if result.fleet is None:
         return fit
+    prior_loss = -float(np.exp(data.log_prior) @ data.log_prior)
     estimate = float(result.results["mean_test_log_loss"][result.index])
-    limit, first = estimate + MAX_EXCESS_LOSS * prior_loss, _max_training_loss(fit, data.whole)
+    limit = estimate + MAX_EXCESS_LOSS * prior_loss
+    first = _max_training_loss(fit, data.whole)
     if first <= limit or progress.truncations:
         return fit
     seed, stream, *rest = task.seed
-    again = replace(task, seed=[seed, stream + 2, *rest])  # a random stream of its own
-    (retry,) = train_on_all_rows(space, [result], again, progress)
+    retry_task = replace(task, seed=[seed, stream + 2, *rest])  # a random stream of its own
+    (retry,) = train_on_all_rows(space, [result], retry_task, progress)
     second = _max_training_loss(retry, data.whole)
     if not second <= limit:
         message = (
-            f"trained on all rows, a network has a log-loss of {first:.3g} on them, and {second:.3g} in a second "
-            f"training, while cross-validation estimates {estimate:.3g} (class priors: {prior_loss:.3g}); "
+            f"the final network has a training log-loss of {first:.3g}, and of {second:.3g} after a second training; "
+            f"cross-validation estimates {estimate:.3g}, and the class priors have {prior_loss:.3g}; "
             'use ensemble="cv", or a smaller learning rate'
         )
         warn("promise", message, UserWarning)

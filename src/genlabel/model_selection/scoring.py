@@ -21,8 +21,12 @@ Array = NDArray[np.float64]
 Scoring = str | Attack
 """Name of a score, or an attack under which held-out accuracy is measured."""
 Scores = tuple[Array, Array]
-"""Accuracy and log-loss, (2, 2, folds, candidates), of the networks and of what is compared (the networks, or their
-pools with the density); and the loss of each row, (candidates, n), of what is compared."""
+"""Scores of candidates, and the loss of each row, (candidates, n).
+
+The scores have the shape (2, 2, folds, candidates): first those of the networks alone, then those by which candidates
+are compared (of the networks, or of their pools with the density); of each, accuracy and log-loss. The losses are also
+those by which candidates are compared.
+"""
 POOL_SHRINKAGE = 2.0
 """Strength of the penalty that draws the pooling weights to 1/2 each, in rows."""
 PRIOR_PSEUDO_COUNT = 0.1
@@ -77,8 +81,8 @@ def fit_pool_weights(
     start = [1.0] if density is None else [0.5, 0.5]
     if not np.isfinite(row_losses(network, y)).all():
         return PoolWeights(*start)
-    share = np.ones(len(y)) if sample_weight is None else sample_weight
-    share, rows = share / share.sum(), np.arange(len(y))
+    weight = np.ones(len(y)) if sample_weight is None else sample_weight
+    share, rows = weight / weight.sum(), np.arange(len(y))
     log_priors = np.asarray(log_prior, dtype=np.float64)
     prior = np.exp(log_priors)[y]
     sources = [network] if density is None else [network, density]
@@ -86,7 +90,7 @@ def fit_pool_weights(
     penalty, pseudo_count = POOL_SHRINKAGE / len(y), PRIOR_PSEUDO_COUNT / len(y)
 
     def penalized_loss(parameters: Array) -> tuple[float, Array]:
-        """Return the loss and its gradient at the weights and the share of the priors."""
+        """Return the loss and its gradient at (weight of each source, share e of the priors)."""
         weights, e = parameters[:-1], parameters[-1]
         proba = np.exp(log_softmax(log_priors + np.tensordot(weights, ratios, 1), axis=-1))
         truth = proba[rows, y]
@@ -98,8 +102,11 @@ def fit_pool_weights(
         return float(loss - pseudo_count * np.log(e)), np.append(slope, slope_of_e)
 
     bounds = [(0.0, 2.0)] * len(sources) + [(1e-5, 0.5)]
-    a, *b, e = minimize(penalized_loss, [*start, 0.02], jac=True, bounds=bounds, method="L-BFGS-B").x.tolist()
-    return PoolWeights(a, b[0] if b else None, e)
+    minimum = minimize(penalized_loss, [*start, 0.02], jac=True, bounds=bounds, method="L-BFGS-B")
+    if density is None:
+        network_weight, prior_weight = minimum.x.tolist()
+        return PoolWeights(network_weight, None, prior_weight)
+    return PoolWeights(*minimum.x.tolist())
 
 
 def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
@@ -110,21 +117,21 @@ def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
 def validation_log_proba(
     fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int, group: int | None = None
 ) -> Array:
-    """Return the log-probabilities (candidates, m, k) of the held-out rows of a fold, by its networks of a fleet.
+    """Return the log-probabilities (candidates, m, k) of the held-out rows of a fold by a group of a fleet's networks.
 
-    They are those of a `group` of the fleet, the one of the fold if not given. With an attack, the rows are attacked,
-    for every network separately.
+    By default the group has the index of the fold. With an attack, the rows are attacked for every network separately.
     """
-    rows, index = valid[fold], fold if group is None else group
+    rows = valid[fold]
+    group = fold if group is None else group
     if isinstance(scoring, str):
-        return fleet.log_proba(index, rows.X)
-    target = AttackedFleet(fleet, index)
+        return fleet.log_proba(group, rows.X)
+    target = AttackedFleet(fleet, group)
     attacked = scoring(target, torch.from_numpy(rows.X), rows.y, seed=[seed, fold])
     return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
 
 def epoch_scores(fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int) -> Array:
-    """Return what the epochs of the networks of a fold are compared by, (candidates, 2): the larger, the better."""
+    """Return the scores by which the epochs of a fold's networks are compared, (candidates, 2); larger is better."""
     rows = valid[fold]
     if isinstance(scoring, str):
         scores = fleet.score(0, rows.X, rows.y, rows.score_weight)
@@ -147,16 +154,16 @@ def score_candidates(
     """Return the scores of candidates from their log-probabilities (n, k) of the held-out rows of all folds.
 
     The rows have class indices `y`, a weight or None, and a `fold`, (n,) each; `density` (n, k) are log-posteriors to
-    pool the networks with. With pooling "cv", `fit_weights` compares all candidates at the weights of the one that is
-    best at equal weights: these mislead where the density is weak.
+    pool the networks with. With pooling "cv", candidates are compared at equal weights of network and density; with
+    `fit_weights`, at the weights of the candidate that is best at equal ones, which mislead where the density is weak.
     """
-    weights: PoolWeights | None = None  # compares the networks alone
+    weights: PoolWeights | None = None  # None compares the networks alone
     if density is not None and pooling is not None:
         weights = EQUAL_WEIGHTS if isinstance(pooling, str) else pooling
         if isinstance(pooling, str) and fit_weights:
             networks = [np.asarray(values, dtype=np.float64) for values in log_proba]
-            pools = (pool(each, density, log_prior, EQUAL_WEIGHTS) for each in networks)
-            best = int(np.argmin([np.average(row_losses(values, y), weights=weight) for values in pools]))
+            pools = (pool(network, density, log_prior, EQUAL_WEIGHTS) for network in networks)
+            best = int(np.argmin([np.average(row_losses(pooled, y), weights=weight) for pooled in pools]))
             weights = fit_pool_weights(networks[best], density, y, log_prior, weight)
     masks = [fold == f for f in np.unique(fold)]
 
@@ -165,21 +172,20 @@ def score_candidates(
         parts = [(values[mask], y[mask], None if weight is None else weight[mask]) for mask in masks]
         return np.array([[measure(*part) for part in parts] for measure in (accuracy, log_loss)])
 
-    network, compared, losses = [], [], []
+    network_scores, scores, losses = [], [], []
     for values in log_proba:
-        own = pooled = np.asarray(values, dtype=np.float64)
-        network.append(fold_scores(own))
-        if weights is not None:
-            pooled = pool(own, density, log_prior, weights)
-        compared.append(network[-1] if weights is None else fold_scores(pooled))
-        losses.append(row_losses(pooled, y))
-    return np.stack([np.stack(network, -1), np.stack(compared, -1)]), np.stack(losses)
+        network = np.asarray(values, dtype=np.float64)
+        compared = network if weights is None else pool(network, density, log_prior, weights)
+        network_scores.append(fold_scores(network))
+        scores.append(network_scores[-1] if weights is None else fold_scores(compared))
+        losses.append(row_losses(compared, y))
+    return np.stack([np.stack(network_scores, -1), np.stack(scores, -1)]), np.stack(losses)
 
 
 def rank_candidates(scores: Array, scoring: str) -> NDArray[np.int64]:
     """Return the rank of each candidate, (candidates,), from 1, by accuracy and log-loss (2, folds, candidates)."""
     hits, losses = (values.mean(0) for values in scores)
-    keys = (losses, -hits.round(12)) if scoring == "accuracy" else (-hits, losses)
+    keys = (losses, -hits.round(12)) if scoring == "accuracy" else (-hits, losses)  # lexsort: the last one counts first
     ranks = np.empty(len(hits), dtype=np.int64)
     ranks[np.lexsort(keys)] = np.arange(1, len(hits) + 1)
     return ranks
@@ -211,7 +217,7 @@ def results_table(params: list[dict[str, Any]], scores: Array, scoring: str, poo
 def one_standard_error(
     losses: NDArray[Any], strength: Sequence[float], weight: Any = None, steps: Sequence[float] | None = None
 ) -> int:
-    """Return the most strongly regularized candidate that is no worse than the best by more than the noise.
+    """Return the most strongly regularized candidate whose loss exceeds the lowest by no more than the noise.
 
     The noise of a candidate is the standard error of its mean difference to the best one, row by row: paired, so that
     rows that are hard for all do not count. Among candidates of equal strength the lowest loss wins, and among those
@@ -222,8 +228,8 @@ def one_standard_error(
     >>> one_standard_error(losses, [1e-4, 1e-2, 1e-1])
     1
     """
-    share = np.full(losses.shape[1], 1.0) if weight is None else np.asarray(weight, dtype=np.float64)
-    share = share / share.sum()
+    row_weight = np.ones(losses.shape[1]) if weight is None else np.asarray(weight, dtype=np.float64)
+    share = row_weight / row_weight.sum()
     with np.errstate(invalid="ignore", over="ignore"):
         means = losses @ share
         means = np.where(np.isfinite(means), means, np.inf)
@@ -231,7 +237,9 @@ def one_standard_error(
         gaps = losses - losses[best]
         spread = np.sqrt(((gaps - (gaps @ share)[:, None]) ** 2) @ share * (share**2).sum())
         within = means <= means[best] + np.nan_to_num(spread, nan=0.0, posinf=0.0)
-    size = np.zeros(len(means)) if steps is None else np.asarray(steps)
-    level = means if steps is None else means.round(6)
+    if steps is None:
+        steps, level = np.zeros(len(means)).tolist(), means
+    else:
+        level = means.round(6)
     within |= level == level[best]
-    return min(np.flatnonzero(within).tolist(), key=lambda i: (-strength[i], level[i], size[i], i))
+    return min(np.flatnonzero(within).tolist(), key=lambda i: (-strength[i], level[i], steps[i], i))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,20 @@ from genlabel.training.fleet import Fleet
 
 EPOCHS_BETWEEN_ATTACKS = 5
 """Epochs from one evaluation under attack to the next, where the best epoch is restored (arXiv Section E.2)."""
-Checkpoint = tuple[Configuration, int, NDArray[np.float64], NDArray[Any] | None, Fleet | None]
-"""A configuration after some epochs, with its scores as it was compared then; log-probabilities (n, k) of the held-out
-rows and the networks of the folds, None for a configuration that was dropped there."""
+
+
+class RungResult(NamedTuple):
+    """The result of a configuration at a rung of the schedule."""
+
+    configuration: Configuration
+    epochs: int
+    """Epochs for which it was trained."""
+    scores: NDArray[np.float64]
+    """Its scores when it was compared at this rung, (2, 2, folds): see `Scores`."""
+    log_proba: NDArray[Any] | None
+    """Predicted log-probabilities (n, k) of the held-out rows; None if the configuration was dropped at this rung."""
+    fleet: Fleet | None
+    """The networks of the folds; None if the configuration was dropped at this rung."""
 
 
 @dataclass(frozen=True)
@@ -82,28 +93,35 @@ def search(
     `tasks` are those of the folds; without any, each subset has one configuration, which needs no choice.
     """
     subsets = [list(space.configurations)] if subsets is None else subsets
-    n, options = len(data.raw.X), space.search
+    options, rows = space.search, len(data.raw.X)
+    max_epochs, per_pass = space.epochs(rows)
     if not tasks:
-        epochs, weights = space.epochs(n)[0], space.pooling
-        assert not isinstance(weights, str)
-        only, params = [subset[0] for subset in subsets], space.configurations
-        return [SearchResult(one, params[one], 0, {"params": [params[one]]}, epochs, epochs, weights) for one in only]
+        weights = space.pooling
+        assert not isinstance(weights, str)  # "cv" needs folds
+        results = []
+        for configuration, *_ in subsets:
+            params = space.configurations[configuration]
+            table = {"params": [params]}
+            results.append(SearchResult(configuration, params, 0, table, max_epochs, max_epochs, weights))
+        return results
     progress.best_loss = None
-    subsets, epochs = within_limits(space, subsets, tasks, n, progress)
-    per_pass = space.epochs(n)[1]
-    measure = {"valid": data.valid, "scoring": options.scoring, "seed": data.seed}
-    every = 1 if isinstance(options.scoring, str) else EPOCHS_BETWEEN_ATTACKS
-    restore_best = options.restore_best and BestEpoch(partial(epoch_scores, **measure), every)
+    subsets, max_epochs = within_limits(space, subsets, tasks, rows, progress)
+    evaluation = {"valid": data.valid, "scoring": options.scoring, "seed": data.seed}
+    restore_best: bool | BestEpoch = False
+    if options.restore_best:
+        every = 1 if isinstance(options.scoring, str) else EPOCHS_BETWEEN_ATTACKS
+        restore_best = BestEpoch(partial(epoch_scores, **evaluation), every)
     trainers = {
         m: space.make_trainer(
-            tasks, m, indices, epochs, epochs_per_pass=per_pass, restore_best=restore_best, progress=progress
+            tasks, m, indices, max_epochs, epochs_per_pass=per_pass, restore_best=restore_best, progress=progress
         )
         for m, indices in candidates_by_mixing(subsets).items()
     }
     density = None
     if space.pooling is not None:  # log-posteriors (n, k) of the held-out rows, each by the density of its fold
-        pairs = zip([cast(GenLabel, task.labelers[-1]) for task in tasks], data.valid, strict=True)
-        density = np.concatenate([labeler.log_posterior(rows.X, data.raw.class_weight) for labeler, rows in pairs])
+        labelers = [cast(GenLabel, task.labelers[-1]) for task in tasks]
+        pairs = zip(labelers, data.valid, strict=True)
+        density = np.concatenate([labeler.log_posterior(valid.X, data.raw.class_weight) for labeler, valid in pairs])
     held_out = data.held_out
     score = partial(
         score_candidates,
@@ -115,18 +133,23 @@ def search(
         pooling=space.pooling,
         fit_weights=options.is_halving,
     )
-    history = successive_halving(
+
+    def rank(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        network, compared = scores
+        # On large tables, pooling with a strong density would hide which networks learn fastest.
+        return rank_candidates(network if per_pass > 1 else compared, options.ranked_by)
+
+    histories = successive_halving(
         trainers,
         subsets,
-        options.schedule(epochs, many_rows=per_pass > 1),
-        partial(validation_log_proba, **measure),
+        options.schedule(max_epochs, many_rows=per_pass > 1),
+        partial(validation_log_proba, **evaluation),
         score,
-        # On large tables, pooling with a strong density would hide which networks learn fastest.
-        lambda scores: rank_candidates(scores[0 if per_pass > 1 else 1], options.ranked_by),
+        rank,
         held_out.score_weight,
         progress,
     )
-    return [best_checkpoint(space, data, seen, score, density, epochs) for seen in history]
+    return [best_rung_result(space, data, history, score, density, max_epochs) for history in histories]
 
 
 def successive_halving(
@@ -138,8 +161,8 @@ def successive_halving(
     rank: Callable[[NDArray[np.float64]], NDArray[np.int64]],
     row_weight: NDArray[np.float64] | None,
     progress: FitProgress,
-) -> list[list[Checkpoint]]:
-    """Train from rung to rung; return, for each subset of the configurations, those it contained at each rung.
+) -> list[list[RungResult]]:
+    """Train from rung to rung; return the results at each rung for each subset of the configurations.
 
     Each subset is halved as if there were no others; networks are trained once, on all folds. `trainers` are those of
     the ways of mixing. `predict` returns the log-probabilities (candidates, m, k) of the rows that a fold holds out,
@@ -148,7 +171,9 @@ def successive_halving(
     """
     running, candidates, done = dict(trainers), candidates_by_mixing(subsets), 0
     alive = [list(subset) for subset in subsets]
-    history: list[list[Checkpoint]] = [[] for _ in subsets]
+    histories: list[list[RungResult]] = [[] for _ in subsets]
+    # With several rungs there is a result for each candidate at each of them: these are in single precision.
+    dtype = np.float64 if len(schedule) == 1 else np.float32
     for number, (end, survivors) in enumerate(schedule):
         if number and progress.time_left <= 0.0:
             progress.truncations.append(f"the search ends after {done} of {schedule[-1][0]} epochs")
@@ -156,28 +181,25 @@ def successive_halving(
         trained = len(union(alive))
         work = count_epochs(schedule[number:], trained, len(subsets), done)
         position = f"rung {number + 1} of {len(schedule)}, " if len(schedule) > 1 else ""
-        tables, continuing = [], []
+        all_scores, continuing = [], []
         with progress.step(f"{position}{trained} candidates", work):
             done += train([(trainer, len(candidates[m])) for m, trainer in running.items()], end - done, progress)
-            # Checkpoints of several rungs are stored in single precision: there is one for each candidate at each rung.
-            dtype = np.float64 if len(schedule) == 1 else np.float32
-            log_proba = {
-                (m, c): values
-                for m, trainer in running.items()
-                for c, values in zip(candidates[m], predict_folds(trainer.fleet, predict, dtype), strict=True)
-            }
+            log_proba: dict[Configuration, NDArray[Any]] = {}
+            for m, trainer in running.items():
+                predictions = predict_folds(trainer.fleet, predict, dtype)
+                log_proba |= {(m, c): values for c, values in zip(candidates[m], predictions, strict=True)}
             for subset in alive:
-                scores, losses = score([log_proba[one] for one in subset])
-                order = rank(scores).argsort(kind="stable")[:survivors]
-                tables.append(scores)
-                continuing.append([subset[index] for index in sorted(order.tolist())])
+                scores, losses = score([log_proba[configuration] for configuration in subset])
+                best_first = rank(scores).argsort(kind="stable")[:survivors].tolist()
+                all_scores.append(scores)
+                continuing.append([subset[index] for index in sorted(best_first)])
                 if progress.callback is not None:
-                    progress.record_loss(float(np.average(losses[order[0]], weights=row_weight)))
+                    progress.record_loss(float(np.average(losses[best_first[0]], weights=row_weight)))
         fleets = {(m, c): candidate_fleet(running[m].fleet, candidates[m].index(c)) for m, c in union(continuing)}
-        for seen, before, after, scores in zip(history, alive, continuing, tables, strict=True):
-            for index, one in enumerate(before):
-                networks = (log_proba[one], fleets[one]) if one in after else (None, None)
-                seen.append((one, done, scores[..., index], *networks))
+        for history, subset, selected, scores in zip(histories, alive, continuing, all_scores, strict=True):
+            for index, configuration in enumerate(subset):
+                state = (log_proba[configuration], fleets[configuration]) if configuration in selected else (None, None)
+                history.append(RungResult(configuration, done, scores[..., index], *state))
         for m in list(running):
             remaining = [index for index, c in enumerate(candidates[m]) if (m, c) in fleets]
             if not remaining:
@@ -186,19 +208,19 @@ def successive_halving(
                 running[m].select(remaining)
             candidates[m] = [candidates[m][index] for index in remaining]
         alive = continuing
-    return history
+    return histories
 
 
 def predict_folds(
     fleet: Fleet, predict: Callable[[Fleet, int], NDArray[np.float64]], dtype: type[np.floating[Any]]
 ) -> list[NDArray[Any]]:
     """Return the log-probabilities (n, k) of the held-out rows of all folds, for each candidate of a fleet."""
-    folds = list[list[NDArray[Any]]]()
+    by_fold: list[list[NDArray[Any]]] = []
     for fold in range(len(fleet.theta)):
-        with np.errstate(over="ignore"):  # of a network that diverges
-            # Each candidate in memory of its own, since some are dropped before others.
-            folds.append([values.astype(dtype) for values in predict(fleet, fold)])
-    return [np.concatenate(parts) for parts in zip(*folds, strict=True)]
+        with np.errstate(over="ignore"):  # a network that diverged
+            # Each candidate has memory of its own, since some are dropped before others.
+            by_fold.append([values.astype(dtype) for values in predict(fleet, fold)])
+    return [np.concatenate(parts) for parts in zip(*by_fold, strict=True)]
 
 
 def candidate_fleet(fleet: Fleet, candidate: int) -> Fleet:
@@ -210,64 +232,71 @@ def candidate_fleet(fleet: Fleet, candidate: int) -> Fleet:
 
 
 def train(trainers: Sequence[tuple[Trainer, int]], epochs: int, progress: FitProgress) -> int:
-    """Train for some epochs, or for as many as there is time, one at least; return their number.
+    """Train for `epochs` epochs, or for as many as there is time, at least one; return their number.
 
-    Without a time limit each trainer, with its number of candidates, takes all epochs at once; with a limit, all take
-    them together, a few at a time.
+    `trainers` are pairs of a trainer and its number of candidates. Without a time limit each trainer takes all epochs
+    at once; with a limit, all take them together, a few at a time.
     """
-    done, step = 0, 1 if progress.has_time_limit else epochs
+    done = 0
+    step = 1 if progress.has_time_limit else epochs
     while True:
         begin = progress.elapsed
         for trainer, candidates in trainers:
             progress.epoch_weight = candidates
             trainer.advance(step)
-        done, seconds = done + step, max(progress.elapsed - begin, 1e-9) / step
+        done += step
+        seconds = max(progress.elapsed - begin, 1e-9) / step
         if done == epochs or progress.time_left < seconds:
             return done
         # The clock is checked again when a tenth of the time left has passed.
         step = min(epochs - done, max(1, int(0.1 * progress.time_left / seconds)))
 
 
-def best_checkpoint(
+def best_rung_result(
     space: SearchSpace,
     data: CVData,
-    history: Sequence[Checkpoint],
+    history: Sequence[RungResult],
     score: Callable[[Sequence[NDArray[Any]]], Scores],
     density: NDArray[np.float64] | None,
     max_epochs: int,
 ) -> SearchResult:
-    """Return the best checkpoint, any rung of a configuration that was not dropped there; this is early stopping."""
-    configurations, epochs, old_scores, log_proba, fleets = zip(*history, strict=True)
-    several = len(set(epochs)) > 1
-    params = [
-        {**space.configurations[one], **({"epochs": count} if several else {})}
-        for one, count in zip(configurations, epochs, strict=True)
-    ]
-    eligible = [i for i, values in enumerate(log_proba) if values is not None]
-    scores = np.stack(old_scores, -1)
-    scores[..., eligible], losses = score([log_proba[i] for i in eligible])
-    weight, scoring = data.held_out.score_weight, space.search.ranked_by
+    """Return the best result of a configuration at a rung as the result of the search.
+
+    A configuration competes with all rungs at which it was not dropped, which is early stopping.
+    """
+    has_rungs = len({rung.epochs for rung in history}) > 1
+    params = []
+    for rung in history:
+        epochs = {"epochs": rung.epochs} if has_rungs else {}
+        params.append({**space.configurations[rung.configuration], **epochs})
+    eligible = {i: rung.log_proba for i, rung in enumerate(history) if rung.log_proba is not None}
+    indices = list(eligible)
+    scores = np.stack([rung.scores for rung in history], -1)
+    scores[..., indices], losses = score(list(eligible.values()))
+    row_weight, scoring = data.held_out.score_weight, space.search.ranked_by
     results = results_table(params, scores, scoring, pooled=density is not None)
     if scoring == "accuracy":
-        chosen = results["rank_test_score"][eligible].argmin()
+        chosen = results["rank_test_score"][indices].argmin()
     else:
-        candidates = [space.candidates[configurations[i][1]] for i in eligible]
-        decays, rates = [one.weight_decay for one in candidates], [one.learning_rate for one in candidates]
-        chosen = one_standard_error(losses, decays, weight, rates)
-    best = eligible[chosen]
-    own = np.asarray(log_proba[best], dtype=np.float64)
+        candidates = [space.candidates[history[i].configuration[1]] for i in indices]
+        decays = [candidate.weight_decay for candidate in candidates]
+        rates = [candidate.learning_rate for candidate in candidates]
+        chosen = one_standard_error(losses, decays, row_weight, rates)
+    index = indices[chosen]
+    best = history[index]
+    log_proba = np.asarray(best.log_proba, dtype=np.float64)
     weights = space.pooling if isinstance(space.pooling, PoolWeights) else None
     if weights is None and (density is not None or space.calibrate):
-        weights = fit_pool_weights(own, density, data.held_out.y, data.log_prior, weight)
-    predicted = own if weights is None else pool(own, density, data.log_prior, weights)
+        weights = fit_pool_weights(log_proba, density, data.held_out.y, data.log_prior, row_weight)
+    predicted = log_proba if weights is None else pool(log_proba, density, data.log_prior, weights)
     return SearchResult(
-        configurations[best],
-        space.configurations[configurations[best]],
-        best,
+        best.configuration,
+        space.configurations[best.configuration],
+        index,
         results,
-        epochs[best],
+        best.epochs,
         max_epochs,
         weights,
-        fleets[best],
+        best.fleet,
         predicted.astype(np.float32) if isinstance(space.search.scoring, str) else None,
     )

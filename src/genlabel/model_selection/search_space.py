@@ -24,13 +24,13 @@ from genlabel.training.fleet import Fleet
 from genlabel.training.fleet_trainer import FleetTrainer
 
 Configuration = tuple[int, int]
-"""A model of a search: the index of its way of mixing, and that of its candidate."""
+"""A model of a search, (m, c): the index of its way of mixing, and that of its candidate."""
 Subsets = Sequence[Sequence[Configuration]]
-"""The configurations that each of several searches may choose."""
+"""The configurations of each of several searches that run together."""
 MAX_PARAMETERS = 8_000_000
 """Parameters of all networks of a search, over candidates and folds; training stores six values for each."""
 EVALUATION_FACTOR = 1.3
-"""Upper bound of the time of a search over that of its epochs: networks are also evaluated on held-out rows."""
+"""Upper bound of the time of a search, in units of the time of its epochs: networks are also evaluated."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class MixingConfig:
     mixer: Mixer | None
     clean_fraction: float = 0.0
     params: Mapping[str, Any] = field(default_factory=dict)
-    """The parameters of the estimator that tell the mixing configurations of a search apart."""
+    """The parameters of the estimator in which the mixing configurations of a search differ."""
     hidden: tuple[int, ...] | None = None
     """Hidden layers of the network; None are those of the space."""
 
@@ -66,21 +66,21 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """All that a search chooses from, ways of mixing and candidates to train under each of them; and its options."""
+    """Ways of mixing, the candidates that are trained under each of them, and the options of their search."""
 
     search: CandidateSearch
     training: TrainingOptions
-    """Checked; its optimizer and its device are no names."""
+    """Checked, with an optimizer and a device in place of their names."""
     hidden: tuple[int, ...]
     """Hidden layers of the networks whose mixing configuration states none."""
     mixing: Sequence[MixingConfig]
     labelers: Sequence[Labeler]
-    """Not fitted; a candidate states its target as a weighted sum of their labels."""
+    """Not fitted; the target of a candidate is a weighted sum of their labels."""
     candidates: Sequence[Hyperparameters]
     params: Sequence[Mapping[str, Any]]
-    """The parameters of the estimator that tell the candidates apart."""
+    """The parameters of the estimator in which the candidates differ."""
     densities: Sequence[ClassDensity] = ()
-    """Each makes a labeler, after the others."""
+    """Each makes a labeler of its own, after `labelers`."""
     priors: Any = "auto"
     """Class priors of the densities' labels."""
     feature_space: SearchSpace | None = None
@@ -98,34 +98,37 @@ class SearchSpace:
 
     @cached_property
     def configurations(self) -> dict[Configuration, dict[str, Any]]:
-        """Every mixing with every candidate, and both by the names of the estimator's parameters.
+        """Every way of mixing with every candidate, and the parameters of the estimator that they stand for.
 
-        Without mixing, candidates that differ in their labels only are one.
+        Without mixing, only the first of the candidates that differ in nothing but their labels is a configuration.
         """
         result: dict[Configuration, dict[str, Any]] = {}
         for m, mixing in enumerate(self.mixing):
             unmixed: list[dict[str, Any]] = []
-            for c, names in enumerate(self.params):
-                used = names if mixing.mixes else {k: v for k, v in names.items() if k not in self.label_params}
-                params = {**used, **mixing.params}
-                if mixing.mixes or params not in unmixed:
-                    unmixed += [] if mixing.mixes else [params]
-                    result[m, c] = params
+            for c, candidate_params in enumerate(self.params):
+                params = {**candidate_params, **mixing.params}
+                if not mixing.mixes:
+                    params = {name: value for name, value in params.items() if name not in self.label_params}
+                    if params in unmixed:
+                        continue
+                    unmixed.append(params)
+                result[m, c] = params
         return result
 
     def epochs(self, rows: int) -> tuple[int, int]:
-        """Return for how many epochs a network is trained at most, and how many epochs make a pass over the rows."""
+        """Return the largest number of epochs of a network, and the number of epochs that make a pass over the rows."""
         if self.training.epochs != "auto":
             return self.training.epochs, 1
         return self.search.auto_epochs(rows, self.training.batch_size)
 
     def needs_folds(self, subsets: Subsets | None = None) -> bool:
-        """Tell whether networks of folds are trained: to choose, to fit pooling weights, or to predict."""
-        chooses = any(len(subset) > 1 for subset in ([self.configurations] if subsets is None else subsets))
+        """Return whether networks of folds are trained: to choose, to fit pooling weights, or to predict."""
+        subsets = [list(self.configurations)] if subsets is None else subsets
+        chooses = any(len(subset) > 1 for subset in subsets)
         return chooses or isinstance(self.pooling, str) or self.calibrate or not self.search.refits
 
     def stage_shares(self, searches: bool, typicality: bool) -> dict[str, float]:
-        """Return the stages of a fit, with about how much of its time each takes."""
+        """Return the stages of a fit, with the approximate share of its time that each takes."""
         shares = {
             "stacked density": 1.0 if any(density.is_calibrated for density in self.densities) else 0.0,
             "feature networks": 0.0 if self.feature_space is None else 5.0,
@@ -146,19 +149,19 @@ class SearchSpace:
         restore_best: bool | BestEpoch = False,
         progress: FitProgress | None = None,
     ) -> Trainer:
-        """Return the training of candidates on tasks with a way of mixing, before its first epoch.
+        """Return the training of candidates on tasks without mixing, to which the way of mixing is added.
 
-        The tasks have no mixing yet; every way of mixing has the same rows in the same order, from the same weights.
+        All ways of mixing train on the same rows in the same order, from the same weights.
         """
-        way = self.mixing[mixing]
-        mixer, clean_fraction = (way.mixer, way.clean_fraction) if way.mixes else (None, 1.0)
+        config = self.mixing[mixing]
+        mixer, clean_fraction = (config.mixer, config.clean_fraction) if config.mixes else (None, 1.0)
         options: dict[str, Any] = {"restore_best": restore_best} if restore_best else {}
         if self.search.is_halving:
             options |= {"averaged": True, "epochs_per_pass": epochs_per_pass}
         return self.trainer(
             [replace(task, mixer=mixer, clean_fraction=clean_fraction) for task in tasks],
             [self.candidates[c] for c in candidates],
-            hidden=self.hidden if way.hidden is None else way.hidden,
+            hidden=self.hidden if config.hidden is None else config.hidden,
             optimizer=self.training.optimizer,
             epochs=epochs,
             batch_size=self.training.batch_size,
@@ -168,12 +171,13 @@ class SearchSpace:
         )
 
     def resolved_config(self) -> dict[str, Any]:
-        """Return what is trained, in plain values: the search itself is not part of it."""
+        """Return the configurations in plain values, without the options of the search."""
         return {
             "mixing": [
-                [way.mixer, way.clean_fraction, *([] if way.hidden is None else [way.hidden])] for way in self.mixing
+                [config.mixer, config.clean_fraction, *([] if config.hidden is None else [config.hidden])]
+                for config in self.mixing
             ],
-            "candidates": [[one.learning_rate, one.weight_decay, one.label] for one in self.candidates],
+            "candidates": [[c.learning_rate, c.weight_decay, c.label] for c in self.candidates],
             "labels": [*self.labelers, *self.densities],
             "feature_space": None if self.feature_space is None else self.feature_space.resolved_config(),
             "pooling": self.pooling,
@@ -196,24 +200,24 @@ def parameter_grid(name: str, value: Any, default: Sequence[float], low: float, 
 
 def mixing_configs(mixers: Sequence[Mixer], clean_fractions: Sequence[float]) -> list[MixingConfig]:
     """Return every clean fraction with every mixer; where all samples are clean there is no mixer to choose."""
-    return [
-        MixingConfig(
-            mixer,
-            clean_fraction,
-            {"clean_fraction": clean_fraction} | ({"mixer": mixer} if len(mixers) > 1 and clean_fraction < 1.0 else {}),
-        )
-        for clean_fraction in clean_fractions
-        for mixer in (mixers if clean_fraction < 1.0 else mixers[:1])
-    ]
+    configs = []
+    for clean_fraction in clean_fractions:
+        used = mixers if clean_fraction < 1.0 else mixers[:1]
+        for mixer in used:
+            params: dict[str, Any] = {"clean_fraction": clean_fraction}
+            if len(used) > 1:
+                params["mixer"] = mixer
+            configs.append(MixingConfig(mixer, clean_fraction, params))
+    return configs
 
 
 def union(subsets: Iterable[Iterable[Configuration]]) -> list[Configuration]:
-    """Return the members of any subset, in order."""
+    """Return the configurations of all subsets, each once, sorted."""
     return sorted({configuration for subset in subsets for configuration in subset})
 
 
 def candidates_by_mixing(subsets: Subsets) -> dict[int, list[int]]:
-    """Return the candidates of the configurations of any subset, for each way of mixing."""
+    """Return the candidates of all subsets for each way of mixing."""
     result: dict[int, list[int]] = {}
     for m, c in union(subsets):
         result.setdefault(m, []).append(c)
@@ -221,30 +225,34 @@ def candidates_by_mixing(subsets: Subsets) -> dict[int, list[int]]:
 
 
 def count_epochs(schedule: Sequence[Rung], candidates: int, subsets: int = 1, done: int = 0) -> int:
-    """Return how many epochs of one candidate a search takes at most, after so many epochs are done."""
+    """Return the largest number of epochs, each of one candidate, that a search takes after `done` epochs."""
     total = 0
-    for epochs, survivors in schedule:
-        total, done = total + candidates * (epochs - done), epochs
-        candidates = min(candidates, candidates if survivors is None else survivors * subsets)
+    for end, survivors in schedule:
+        total += candidates * (end - done)
+        done = end
+        if survivors is not None:
+            candidates = min(candidates, survivors * subsets)
     return total
 
 
 def progressively_fewer(space: SearchSpace, subsets: Subsets) -> Iterator[Subsets]:
-    """Yield the subsets, then smaller ones: of the middle weight decay, two learning rates, one; one configuration."""
+    """Yield the subsets, then smaller ones.
+
+    These have the middle weight decay; then also two learning rates; one; and in the end one configuration each.
+    """
     yield subsets
-    decays, rates = (
-        sorted({getattr(candidate, name) for candidate in space.candidates})
-        for name in ("weight_decay", "learning_rate")
-    )
+    decays = sorted({candidate.weight_decay for candidate in space.candidates})
+    rates = sorted({candidate.learning_rate for candidate in space.candidates})
     limits = [("weight_decay", [decays[len(decays) // 2]])]
     for count in (2, 1):
         first = max(0, (len(rates) - count) // 2)
         limits.append(("learning_rate", rates[first : first + count]))
-    for name, values in limits:
-        subsets = [
-            [(m, c) for m, c in subset if getattr(space.candidates[c], name) in values] or list(subset)
-            for subset in subsets
-        ]
+    for name, allowed in limits:
+        smaller = []
+        for subset in subsets:
+            remaining = [(m, c) for m, c in subset if getattr(space.candidates[c], name) in allowed]
+            smaller.append(remaining or list(subset))
+        subsets = smaller
         yield subsets
     yield [[subset[len(subset) // 2]] for subset in subsets]
 
@@ -255,32 +263,37 @@ def cap_candidates(space: SearchSpace, subsets: Subsets, tasks: Sequence[Trainin
     Weight decays go first, then the smallest and the largest learning rates; no subset becomes empty.
     """
     n_in, n_out = tasks[0].X.shape[1], tasks[0].num_classes
-    layers = [(n_in, *(space.hidden if way.hidden is None else way.hidden), n_out) for way in space.mixing]
-    sizes = [sum((before + 1) * after for before, after in pairwise(each)) for each in layers]
+    sizes = []  # parameters of a network with each way of mixing
+    for config in space.mixing:
+        layers = (n_in, *(space.hidden if config.hidden is None else config.hidden), n_out)
+        sizes.append(sum((before + 1) * after for before, after in pairwise(layers)))
     result, count = subsets, len(union(subsets))
     for result in islice(progressively_fewer(space, subsets), 3):
         if len(tasks) * sum(sizes[m] for m, _ in union(result)) <= MAX_PARAMETERS:
             break
     tried = len(union(result))
     if tried < count:
-        message = f"a network of {max(sizes):,} parameters: the search tries {tried} of {count} candidates"
+        message = f"a network has {max(sizes):,} parameters: the search tries {tried} of {count} candidates"
         warn("candidates", message, UserWarning)
     return result
 
 
-def measure_epoch_seconds(space: SearchSpace, subsets: Subsets, tasks: Sequence[TrainingTask]) -> dict[int, float]:
+def measure_pass_seconds(space: SearchSpace, subsets: Subsets, tasks: Sequence[TrainingTask]) -> dict[int, float]:
     """Return the seconds of a pass of one candidate over all tasks, for each way of mixing."""
-    task, result = tasks[0], {}
+    task = tasks[0]
     rows = stratified_order(task.y)[:512]
     weight = None if task.weight is None else task.weight[rows]
     probe = replace(task, X=task.X[rows], y=task.y[rows], weight=weight)
+    all_rows = sum(len(each.X) for each in tasks)
+    result = {}
     for m, candidates in candidates_by_mixing(subsets).items():
         seconds = []
         for _ in range(2):  # the first time is longer
-            trainer, begin = space.make_trainer([probe], m, candidates, epochs=1), monotonic()
+            trainer = space.make_trainer([probe], m, candidates, epochs=1)
+            begin = monotonic()
             trainer.advance(1)
             seconds.append(monotonic() - begin)
-        result[m] = min(seconds) * sum(len(each.X) for each in tasks) / len(rows) / len(candidates)
+        result[m] = min(seconds) * all_rows / len(rows) / len(candidates)
     return result
 
 
@@ -297,30 +310,32 @@ def fit_to_time_limit(
     Epochs become fewer first, down to half of them, then the configurations, to those of middle parameters.
     `epoch_seconds` are those of one candidate, for each way of mixing.
     """
-    before, all_epochs = len(union(subsets)), epochs
+    max_epochs, count = epochs, len(union(subsets))
     for smaller in progressively_fewer(space, subsets):
         tried = union(smaller)
         seconds = max(epoch_seconds[m] for m, _ in tried)
-        work = count_epochs(schedule(all_epochs), len(tried), len(smaller))
-        epochs = min(all_epochs, int(all_epochs * progress.time_left / (EVALUATION_FACTOR * work * seconds)))
-        if epochs >= all_epochs // 2:
+        work = count_epochs(schedule(max_epochs), len(tried), len(smaller))
+        epochs = min(max_epochs, int(max_epochs * progress.time_left / (EVALUATION_FACTOR * work * seconds)))
+        if epochs >= max_epochs // 2:
             break
-    if len(tried) < before:
-        progress.truncations.append(f"it tries {len(tried)} of {before} candidates")
-    if epochs < all_epochs:
-        progress.truncations.append(f"networks are trained for at most {max(1, epochs)} of {all_epochs} epochs")
-    return smaller, max(1, epochs)
+    epochs = max(1, epochs)
+    if len(tried) < count:
+        progress.truncations.append(f"it tries {len(tried)} of {count} candidates")
+    if epochs < max_epochs:
+        progress.truncations.append(f"networks are trained for at most {epochs} of {max_epochs} epochs")
+    return smaller, epochs
 
 
 def within_limits(
     space: SearchSpace, subsets: Subsets, tasks: Sequence[TrainingTask], rows: int, progress: FitProgress
 ) -> tuple[Subsets, int]:
-    """Return as many configurations and epochs as memory and the time limit allow for."""
+    """Return the subsets and the number of epochs, as many as memory and the time limit allow for."""
     epochs, per_pass = space.epochs(rows)
     if space.search.is_halving:
         subsets = cap_candidates(space, subsets, tasks)
     if not progress.has_time_limit:
         return subsets, epochs
-    seconds = {m: each / per_pass for m, each in measure_epoch_seconds(space, subsets, tasks).items()}
+    pass_seconds = measure_pass_seconds(space, subsets, tasks)
+    epoch_seconds = {m: seconds / per_pass for m, seconds in pass_seconds.items()}
     schedule = partial(space.search.schedule, many_rows=per_pass > 1)
-    return fit_to_time_limit(space, subsets, epochs, schedule, seconds, progress)
+    return fit_to_time_limit(space, subsets, epochs, schedule, epoch_seconds, progress)

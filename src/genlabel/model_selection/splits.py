@@ -17,9 +17,10 @@ from genlabel.training.networks import MLP
 
 MIN_LOG_PROBA = -14.0
 """Log-probabilities are clipped here before they are pooled, so that one confident mistake does not set the weights."""
-VALUES_PER_SECOND, MIN_ROWS = 100_000, 500
-"""Features and classes of all rows, for each second of a time limit: what is done once a row then takes half of it; and
-the number of rows that always remain."""
+VALUES_PER_SECOND = 100_000
+"""Rows times (features + classes) of a fit for each second of its time limit; half of the limit is left for epochs."""
+MIN_ROWS = 500
+"""Rows that a time limit never cuts."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,14 @@ class LabeledData:
     n_rows: int
     """Number of rows of the user's table."""
     class_weight: NDArray[np.float64] | None
-    """(k,), of mean 1 over the samples; None if none were given."""
+    """Class weights (k,), of mean 1 over the samples; None if none were given."""
     groups: NDArray[np.intp] | None = None
     """The number of each row's group, (n,); None if each row is a group of its own."""
 
     def take(self, rows: NDArray[Any]) -> LabeledData:
-        """Return the data of some rows."""
-        weight, groups = (None if values is None else values[rows] for values in (self.weight, self.groups))
+        """Return the data of the given rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        groups = None if self.groups is None else self.groups[rows]
         return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, rows=self.rows[rows], groups=groups)
 
     @property
@@ -58,8 +60,8 @@ class LabeledData:
         """The weight of each row in a score: its sample weight times its class weight."""
         if self.class_weight is None:
             return self.weight
-        tilt = self.class_weight[self.y]
-        return tilt if self.weight is None else tilt * self.weight
+        weight = self.class_weight[self.y]
+        return weight if self.weight is None else weight * self.weight
 
     def fit_scaler(self, standardize: bool, whole: Standardization | None = None) -> Standardization:
         """Return the standardization of the features, or the identity.
@@ -96,10 +98,11 @@ class CVData:
     def folds(self) -> list[Fold]:
         """Indices of the rows to train on and to hold out."""
         raw = self.raw
-        by_size = isinstance(self.cv, str) and self.cv == "auto"
-        count, used = folds_by_size(len(raw.X)) if by_size else (self.cv, None)
+        cv, used = self.cv, None
+        if isinstance(cv, str) and cv == "auto":
+            cv, used = folds_by_size(len(raw.X))
         folds = make_folds(
-            count,
+            cv,
             raw.y,
             self.seed,
             "rare" if self.keep_rare else "stratified",
@@ -120,12 +123,14 @@ class CVData:
     @cached_property
     def train(self) -> list[LabeledData]:
         """The training rows of each fold, standardized."""
-        return [self.raw.take(fold.train).scaled(s) for fold, s in zip(self.folds, self.scalers, strict=True)]
+        pairs = zip(self.folds, self.scalers, strict=True)
+        return [self.raw.take(fold.train).scaled(scaler) for fold, scaler in pairs]
 
     @cached_property
     def valid(self) -> list[LabeledData]:
         """The held-out rows of each fold, standardized."""
-        return [self.raw.take(fold.valid).scaled(s) for fold, s in zip(self.folds, self.scalers, strict=True)]
+        pairs = zip(self.folds, self.scalers, strict=True)
+        return [self.raw.take(fold.valid).scaled(scaler) for fold, scaler in pairs]
 
     @cached_property
     def held_out(self) -> LabeledData:
@@ -145,19 +150,23 @@ class CVData:
             return np.maximum(np.log(mass / mass.sum()), MIN_LOG_PROBA)
 
     def to_whole(self, network: MLP, fold: int) -> MLP:
-        """Return the network of a fold as one that takes features which all rows have standardized."""
-        own, whole, mask = self.scalers[fold], self.scaler, self.scaler.mask
-        scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
+        """Return the network of a fold as one that takes features standardized by `scaler`, that of all rows."""
+        fold_scaler, mask = self.scalers[fold], self.scaler.mask
+        scale = self.scaler.scale / fold_scaler.scale
+        shift = (self.scaler.mean - fold_scaler.mean) / fold_scaler.scale
         return network.with_input_affine(scale[mask], shift[mask])
 
 
 def subsample_for_time_limit(data: LabeledData, progress: FitProgress) -> LabeledData:
     """Return the data, or as many rows as the time limit allows for: a stratified sample."""
-    n, size = len(data.X), data.X.shape[1] + len(data.classes)
-    if not progress.has_time_limit or n <= (count := max(MIN_ROWS, int(VALUES_PER_SECOND * progress.time_left / size))):
+    if not progress.has_time_limit:
+        return data
+    n, values_per_row = len(data.X), data.X.shape[1] + len(data.classes)
+    count = max(MIN_ROWS, int(VALUES_PER_SECOND * progress.time_left / values_per_row))
+    if n <= count:
         return data
     sample = data.take(np.sort(stratified_order(data.y)[:count]))
-    if not sample.fit_scaler(True).mask.any():
+    if not sample.fit_scaler(True).mask.any():  # all features are constant in the sample
         return data
     progress.truncations.append(f"it is fitted to {count:,} of {n:,} rows")
     return sample

@@ -1,4 +1,4 @@
-"""Model card: the data of a saved model, what was chosen, its held-out scores, and when not to use it."""
+"""Model card: the data of a saved model, its chosen parameters, its held-out scores, and when not to use it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.persistence.schema import Schema
 
 MIN_CLASS_ROWS = 20
-"""Rows of a class below which the card warns about its probabilities."""
+"""Number of rows of a class below which the card warns about its probabilities."""
 MAX_LISTED = 30
-"""Columns and classes that a card lists."""
+"""Largest number of columns, and of classes, that a card lists."""
 MIN_GAIN = 0.02
 """Relative gain in log-loss over the class priors below which the card warns about the model."""
 SPECIAL_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
@@ -32,14 +32,14 @@ def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Seq
     count = classifier.class_count_
     results, index = getattr(classifier, "cv_results_", {}), getattr(classifier, "best_index_", 0)
     held_out = None
-    for kind in ("pooled_", ""):
-        loss, score = (results.get(f"mean_test_{kind}{name}") for name in ("log_loss", "score"))
-        if held_out is None and loss is not None and score is not None:
-            held_out = {"log_loss": float(loss[index]), "accuracy": float(score[index])}
+    kind = "pooled_" if "mean_test_pooled_log_loss" in results else ""
     report = getattr(getattr(classifier, "density_", None), "report_", None)
-    if held_out is None and report is not None:
+    if f"mean_test_{kind}log_loss" in results:
+        loss, accuracy = (results[f"mean_test_{kind}{name}"][index] for name in ("log_loss", "score"))
+        held_out = {"log_loss": float(loss), "accuracy": float(accuracy)}
+    elif report is not None:
         held_out = {"log_loss": float(report["log_loss"]), "accuracy": float(report["accuracy"])}
-    # The priors of the search, in which class weights count.
+    # Class weights count in the priors of a search.
     prior = np.exp(getattr(classifier, "log_prior_", np.log(count / count.sum())))
     return {
         "kind": type(classifier).__name__,
@@ -57,15 +57,16 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     """Return the card in Markdown; names and notes of the user are escaped."""
     counts, held_out = about["class_count"], about["held_out"]
     total = sum(counts.values())
-    columns = [
-        f"{_escape(c.name)} ({c.kind}{f', {len(c.categories)} values' if c.categories else ''})" for c in schema.columns
-    ]
+    columns = []
+    for column in schema.columns:
+        values = f", {len(column.categories)} values" if column.categories else ""
+        columns.append(f"{_escape(column.name)} ({column.kind}{values})")
     classes = [f"| {_escape(name)} | {n} | {n / total:.1%} |" for name, n in list(counts.items())[:MAX_LISTED]]
     if held_out is None:
         scores = ["No rows were held out: the quality of the model is unknown. Measure it on new rows."]
     else:
-        named = (("this model, held-out rows", held_out), ("class priors alone", about["prior_baseline"]))
-        lines = [f"| {name} | {score['log_loss']:.3f} | {score['accuracy']:.1%} |" for name, score in named]
+        rows = (("this model, held-out rows", held_out), ("class priors alone", about["prior_baseline"]))
+        lines = [f"| {name} | {score['log_loss']:.3f} | {score['accuracy']:.1%} |" for name, score in rows]
         scores = [
             "\n".join(["| | log-loss | accuracy |", "|---|--:|--:|", *lines]),
             "The held-out rows are those of the folds of the search that chose the model, so the scores are slightly "
@@ -98,7 +99,7 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
 
 
 def _warnings(about: Mapping[str, Any], schema: Schema) -> Iterator[str]:
-    """Yield the uses that the card warns about."""
+    """Yield the cases in which the model should not be used."""
     held_out, baseline = about["held_out"], about["prior_baseline"]["log_loss"]
     if held_out is not None and not held_out["log_loss"] < (1.0 - MIN_GAIN) * baseline:
         yield "**At all**: on held-out rows it is hardly better than the class priors."
@@ -124,5 +125,5 @@ def _more(items: Sized) -> str:
 
 
 def _escape(text: Any) -> str:
-    """Return text of a user in one line, without the meaning that Markdown or HTML would give it."""
+    """Return text of a user in one line, with the special characters of Markdown and HTML escaped."""
     return SPECIAL_CHARACTERS.sub(r"\\\1", " ".join(str(text).split())).replace("&", "&amp;")

@@ -1,7 +1,7 @@
-"""Files of a saved model: a fitted object as a tree for JSON and named arrays for safetensors, and back.
+"""Files of a saved model: a fitted object is encoded as a tree for JSON and named arrays for safetensors, and decoded.
 
-The files are untrusted when they are read: each has a checksum, only allowed classes are looked up, and only plain
-values become their state.
+Files that are read are not trusted: each has a checksum, only allowed classes are looked up, and only plain values
+become their state.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from genlabel.persistence.objects import PersistenceError, build_object, get_sta
 TREE, ARRAYS, CARD = "model.json", "model.safetensors", "README.md"
 FORMAT = "genlabel model"
 FORMAT_VERSION = 2
-"""Version of the files that are written; it is raised when older versions of the package cannot read them."""
+"""Version of the files that are written; a change that older versions of the package cannot read raises it."""
 READABLE_VERSIONS = (1, 2)
-"""Version 1 is that of genlabel 0.2.0."""
+"""Versions of files that can be read; genlabel 0.2.0 wrote version 1."""
 ARRAY_KINDS = "biuf"
 """Kinds of dtypes that safetensors holds."""
 INTEGERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 DTYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
 """Dtypes of numbers in a file."""
 STRING_DTYPE = re.compile(r"object|str(\d{1,6})")
-"""Dtypes of arrays of objects, and of strings with the bits of each."""
+"""Dtypes of arrays of objects, and of strings of so many bits."""
 MAX_STRING_LENGTH = 9999
-"""Characters of a string in an array."""
+"""Largest number of characters of a string in an array."""
 MAX_CHARACTERS = 1 << 26
-"""Characters of an array of strings, since a small file could fill the memory."""
+"""Largest number of characters of an array of strings: a small forged file could fill the memory."""
 
 
 class Files(NamedTuple):
@@ -56,7 +56,7 @@ class Files(NamedTuple):
 def write_files(folder: Path, files: Files, card: str) -> None:
     """Write a model into a folder and replace one that is there; other files in the folder stay."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is a file; name a folder for the model")
+        raise ValueError(f"{str(folder)!r} is a file; give a folder for the model")
     stored = save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in files.arrays.items()})
     body = {**files.body, "arrays_sha256": sha256(stored).hexdigest()}
     document = {
@@ -69,7 +69,7 @@ def write_files(folder: Path, files: Files, card: str) -> None:
 
 
 def is_model(folder: Path) -> bool:
-    """Return whether a folder has the JSON file of a model, damaged or not."""
+    """Return True if a folder has the JSON file of a model, even a damaged one."""
     try:
         return bool(json.loads((folder / TREE).read_bytes())["format"] == FORMAT)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -77,28 +77,30 @@ def is_model(folder: Path) -> bool:
 
 
 def read_files(folder: Path) -> Files:
-    """Read a model from a folder; raise unless both files are undamaged and of a version that this one reads."""
+    """Read a model from a folder; raise if a file is damaged or has an unknown format version."""
     document = read_document(folder)
     stored, path = _read_bytes(folder, ARRAYS), repr(str(folder / ARRAYS))
     if sha256(stored).hexdigest() != document["body"].get("arrays_sha256"):
-        raise ValueError(f"{path} is not the file that was saved with {TREE}: its checksum differs")
+        raise ValueError(
+            f"{path} is not the file that was saved with {TREE}: its checksum differs; save the model again"
+        )
     try:
         return Files(document["body"], load(stored), document["format_version"])
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read as safetensors ({error})") from error
+        raise ValueError(f"{path} cannot be read as safetensors ({error}); save the model again") from error
 
 
 def read_document(folder: Path) -> dict[str, Any]:
-    """Return the contents of the JSON file, which must be to the byte as it was written; arrays are not checked."""
+    """Return the contents of the JSON file; raise if any byte of it has changed. Arrays are not checked."""
     if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is not a folder; name one that save_model has written")
+        raise ValueError(f"{str(folder)!r} is not a folder; give one that save_model has written")
     content, path = _read_bytes(folder, TREE), repr(str(folder / TREE))
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: it is not JSON ({type(error).__name__})") from error
+        raise ValueError(f"{path} is damaged: it is not JSON ({type(error).__name__}); save the model again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a model of genlabel; name a folder that save_model has written")
+        raise ValueError(f"{path} is not a model of genlabel; give a folder that save_model has written")
     version = document.get("format_version")
     if isinstance(version, bool) or version not in READABLE_VERSIONS:
         raise ValueError(
@@ -107,7 +109,7 @@ def read_document(folder: Path) -> dict[str, Any]:
         )
     body = document.get("body")
     if not isinstance(body, dict) or document.get("body_sha256") != _checksum(body) or _to_json(document) != content:
-        raise ValueError(f"{path} is not as it was saved: its checksum differs; save the model again")
+        raise ValueError(f"{path} was changed after it was saved: its checksum differs; save the model again")
     return document
 
 
@@ -115,7 +117,7 @@ def _read_bytes(folder: Path, name: str) -> bytes:
     try:
         return (folder / name).read_bytes()
     except FileNotFoundError as error:
-        raise ValueError(f"{str(folder)!r} has no file {name!r}; a model is {TREE} and {ARRAYS} together") from error
+        raise ValueError(f"{str(folder)!r} has no file {name!r}; a model needs both {TREE} and {ARRAYS}") from error
 
 
 def _to_json(document: Any) -> bytes:
@@ -125,7 +127,7 @@ def _to_json(document: Any) -> bytes:
 def _checksum(body: Any) -> str:
     try:
         return sha256(_to_json(body)).hexdigest()
-    except ValueError:  # numbers that JSON does not have, which are never written
+    except ValueError:  # NaN or infinity, which `write_files` never writes
         return ""
 
 
@@ -133,8 +135,8 @@ def _checksum(body: Any) -> str:
 class Encoder:
     """Encoder of values; a shared object is encoded once.
 
-    None, booleans, integers, finite numbers, strings and lists stand for themselves. Everything else is a dictionary
-    whose "is" says what it is. Objects of allowed classes are numbered, and refer to earlier ones only.
+    None, booleans, integers, finite floats, strings and lists stay as they are. Everything else becomes a dictionary
+    whose "is" names its kind. Objects of allowed classes are numbered, and refer to earlier ones only.
 
     >>> from genlabel._arrays import Standardization
     >>> encoder = Encoder()
@@ -161,27 +163,30 @@ class Encoder:
         if id(value) in self._encoded:
             return self._encoded[id(value)][1]
         name = saved_name(type(value))
-        if name is None:
-            plain = self._encode_builtin(value, path)
-        else:
-            (items, optional), state, left_out = get_state(name, value), {}, {}
-            for attribute, item in sorted(items.items()):
-                if attribute not in optional:
-                    state[attribute] = self.encode(item, f"{path}.{attribute}")
-                    continue
-                objects, arrays, encoded = len(self.objects), list(self.arrays), dict(self._encoded)
-                try:
-                    state[attribute] = self.encode(item, f"{path}.{attribute}")
-                except PersistenceError:
-                    del self.objects[objects:]  # undo what has been encoded of the attribute
-                    self.arrays = {key: self.arrays[key] for key in arrays}
-                    self._encoded = encoded
-                    left_out[attribute] = _shorten(item)
-            self.objects.append({"class": name, "state": state, **({"left_out": left_out} if left_out else {})})
-            plain = {"is": "object", "number": len(self.objects) - 1}
-        # The value is stored with its id, so that no other object takes its place in memory, and with it the id.
+        plain = self._encode_builtin(value, path) if name is None else self._encode_object(name, value, path)
+        # The value is stored with its id: as long as it exists, no other object gets the same id.
         self._encoded[id(value)] = (value, plain)
         return plain
+
+    def _encode_object(self, name: str, value: Any, path: str) -> dict[str, Any]:
+        """Add an object of an allowed class to `objects`, and return the reference to it."""
+        attributes, optional = get_state(name, value)
+        state: dict[str, Any] = {}
+        left_out: dict[str, str] = {}
+        for attribute, item in sorted(attributes.items()):
+            if attribute not in optional:
+                state[attribute] = self.encode(item, f"{path}.{attribute}")
+                continue
+            count, arrays, encoded = len(self.objects), dict(self.arrays), dict(self._encoded)
+            try:
+                state[attribute] = self.encode(item, f"{path}.{attribute}")
+            except PersistenceError:
+                # Forget the parts of the attribute that have been encoded.
+                del self.objects[count:]
+                self.arrays, self._encoded = arrays, encoded
+                left_out[attribute] = _shorten(item)
+        self.objects.append({"class": name, "state": state, **({"left_out": left_out} if left_out else {})})
+        return {"is": "object", "number": len(self.objects) - 1}
 
     def _encode_items(self, values: Sequence[Any], path: str) -> list[Any]:
         return [self.encode(value, f"{path}.{index}") for index, value in enumerate(values)]
@@ -217,23 +222,23 @@ class Encoder:
         if isinstance(value, np.str_):
             return {"is": "text", "value": str(value)}
         raise PersistenceError(
-            f"{path} is {_shorten(value)}, of the class {type(value).__name__}: a model is saved without pickle, as "
-            "arrays, numbers and strings"
+            f"{path} is {_shorten(value)} of the class {type(value).__name__}, which cannot be saved without pickle; "
+            "use numbers, strings, arrays, lists and dicts"
         )
 
     def _encode_numbers(self, value: NDArray[Any], path: str) -> dict[str, Any]:
-        """Store an array in the order of its memory: products in another order differ in the last bit."""
+        """Store an array with its axes in the order of memory: products in another order differ in the last bit."""
         order = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
         name = path if path not in self.arrays else f"{path}~{len(self.arrays)}"
-        turned = value.transpose(order)
-        # The shape is given again, since numpy makes a row of a single number.
-        self.arrays[name] = np.ascontiguousarray(turned, value.dtype.newbyteorder("=")).reshape(turned.shape)
+        transposed = value.transpose(order)
+        # `ascontiguousarray` makes a row of a single number, so the shape is restored.
+        self.arrays[name] = np.ascontiguousarray(transposed, value.dtype.newbyteorder("=")).reshape(transposed.shape)
         return {"at": name, **({} if order == sorted(order) else {"order": order})}
 
 
 @final
 class Decoder:
-    """Decoder of what an :class:`Encoder` has encoded; anything else is an error. Objects of version 1 are upgraded.
+    """Decoder of the values of an :class:`Encoder`; it upgrades objects of version 1, and raises for unknown kinds.
 
     >>> Decoder([], {}).decode({"is": "tuple", "items": [1, "a", {"is": "float", "value": "nan"}]})
     (1, 'a', nan)
@@ -248,13 +253,14 @@ class Decoder:
         self._arrays = arrays
         self._objects: list[Any] = []
         for plain in objects:
-            name, state = plain["class"], {name: self.decode(value) for name, value in plain["state"].items()}
+            name = plain["class"]
+            state = {attribute: self.decode(value) for attribute, value in plain["state"].items()}
             if format_version == 1:
                 name, state = upgrade_state(name, state)
             self._objects.append(build_object(name, state))
 
     def decode(self, plain: Any) -> Any:
-        """Return the value of a plain one."""
+        """Return the value that was encoded as `plain`."""
         if isinstance(plain, list):
             return [self.decode(item) for item in plain]
         if not isinstance(plain, dict):
@@ -273,27 +279,27 @@ class Decoder:
             case "text":
                 return np.str_(plain["value"])
             case "float":
-                check_choice("it has a float", plain["value"], ("nan", "inf", "-inf"))
+                check_choice("float", plain["value"], ("nan", "inf", "-inf"))
                 return float(plain["value"])
             case "number":
-                check_choice("it has a number of dtype", plain["dtype"], DTYPES)
+                check_choice("dtype", plain["dtype"], DTYPES)
                 return np.dtype(plain["dtype"]).type(self.decode(plain["value"]))
             case "values":
                 dtype, items = STRING_DTYPE.fullmatch(plain["dtype"]), plain["items"]
                 if dtype is None:
-                    raise ValueError(f"it has an array of {plain['dtype']!r}, neither of objects nor of strings")
+                    raise ValueError(f"dtype={plain['dtype']!r} of an array is neither objects nor strings")
                 length = 0 if dtype[1] is None else int(dtype[1]) // 32
                 if length * len(items) > MAX_CHARACTERS:
-                    raise ValueError(f"it has {len(items)} strings of {length} characters each, which is too much")
+                    raise ValueError(f"an array of {len(items)} strings of {length} characters is too large")
                 array = np.empty(len(items), object if dtype[1] is None else f"U{length}")
                 for index, item in enumerate(items):
                     array[index] = self.decode(item)
                 return array.reshape(plain["shape"])
             case kind:
-                raise ValueError(f"it has a value of the kind {kind!r}, which is not known")
+                raise ValueError(f"a value has the unknown kind {kind!r}")
 
     def _decode_numbers(self, plain: Mapping[str, Any]) -> NDArray[Any]:
-        """Return an array in its own memory, with its axes in their order there."""
+        """Return a copy of an array, with its axes in the original order."""
         stored = np.array(self._arrays[plain["at"]])
         return stored if "order" not in plain else stored.transpose(np.argsort(plain["order"]))
 

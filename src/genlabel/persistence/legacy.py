@@ -1,4 +1,4 @@
-"""Upgrade of files of format version 1 (genlabel 0.2.0): names of classes, parameters and attributes since then."""
+"""Upgrade of files of format version 1 (genlabel 0.2.0) to today's names of classes, parameters and attributes."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def upgrade_state(name: str, state: Mapping[str, Any]) -> tuple[str, dict[str, A
 
 
 def upgrade_about(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a model card by today's names."""
+    """Return the facts of a model card with today's names."""
     return _rename(about, ABOUT_NAMES) | {"chosen": _rename(about["chosen"], RESULT_NAMES)}
 
 
 def upgrade_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values saved with a model, with the read specification of its table, "plan", by today's names."""
+    """Return the values saved with a model; the read specification of its table, "plan", gets today's names."""
     result = dict(extra)
     if isinstance(plan := result.pop("plan", None), dict):
         columns = [_rename(column, COLUMN_NAMES) for column in plan["columns"]]
@@ -101,7 +101,7 @@ def _rename(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _upgrade_network_classifier(name: str, state: dict[str, Any]) -> None:
-    """Group the parameters of the search and of the training in place, and rename what a fit has chosen."""
+    """Group the parameters of the search and of the training, and rename the chosen ones, in place."""
     state.pop("average_", None)
     alpha, per = state.pop("alpha", None), state.pop("per", None)
     if name == "GenLabelClassifier":

@@ -1,4 +1,4 @@
-"""Saving a fitted model and loading it again, without pickle: loading runs no code from the files."""
+"""Save a fitted model and load it again, without pickle: no code of the files runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from genlabel.persistence.objects import PersistenceError
 from genlabel.persistence.schema import Schema
 
 PACKAGES = ("numpy", "pandas", "scikit-learn", "torch")
-"""Packages whose versions are saved: predictions are computed by them."""
+"""Packages on which predictions depend; their versions are saved."""
 PROBE_TOLERANCE = 1e-4
-"""Relative and absolute difference of log-probabilities of the probes on another machine."""
+"""Largest difference, relative and absolute, of the log-probabilities of the probes on another machine."""
 
 
 @final
 class LoadedModel:
-    """Model that was loaded: it takes a table like the one that it was fitted to, and checks its columns.
+    """A loaded model; it checks the columns of a table, and predicts its rows.
 
     `load_model` returns it. Fitted attributes (`best_params_`, `cv_results_`, ...) are those of the classifier.
 
@@ -148,8 +148,11 @@ def save_model(
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
+    extra = dict(extra or {})
     if isinstance(model, LoadedModel):
-        model, notes, extra = model.model, [*model.about.get("notes", []), *notes], {**model.extra, **(extra or {})}
+        notes = [*model.about.get("notes", []), *notes]
+        extra = model.extra | extra
+        model = model.model
     classifier = classifier_of(model)
     check_is_fitted(classifier, "scaler_")
     schema, encoder = Schema.of(model), Encoder()
@@ -157,10 +160,12 @@ def save_model(
     about = describe_model(classifier, schema, notes)
     predictions = _predict_probes(LoadedModel(model, schema))
     probes = {name: encoder.encode(values, f"probes.{name}") for name, values in predictions.items()}
-    left_out = {name: text for item in encoder.objects for name, text in item.get("left_out", {}).items()}
+    left_out: dict[str, str] = {}
+    for item in encoder.objects:
+        left_out |= item.get("left_out", {})
     body = {
         "about": about,
-        "extra": encoder.encode(dict(extra or {}), "extra"),
+        "extra": encoder.encode(extra, "extra"),
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "left_out": left_out,
         "model": tree,
@@ -171,7 +176,7 @@ def save_model(
     }
     copy = _predict_probes(_decode(Files(body, encoder.arrays))[0])
     if not all(np.array_equal(copy[name], values, equal_nan=True) for name, values in predictions.items()):
-        raise RuntimeError(f"the copy of this {about['kind']} in the files predicts otherwise; please report it")
+        raise RuntimeError(f"a copy of this {about['kind']} would give other predictions, so none is saved; report it")
     write_files(Path(folder), Files(body, encoder.arrays), write_card({**about, "left_out": left_out}, schema))
     return Path(folder)
 
@@ -179,8 +184,8 @@ def save_model(
 def load_model(folder: str | PathLike[str]) -> LoadedModel:
     """Load a model that :func:`save_model` has written; no code of the files runs.
 
-    A file that is missing, changed, or of another format raises a ValueError, and so does a model that predicts
-    otherwise here than where it was saved. Models of genlabel 0.2.0 are read, too.
+    A file that is missing, changed, or of another format raises a ValueError, and so does a model that gives other
+    predictions than where it was saved. Models of genlabel 0.2.0 are read, too.
 
     Parameters
     ----------
@@ -215,12 +220,12 @@ def load_model(folder: str | PathLike[str]) -> LoadedModel:
     tolerances = {"rtol": PROBE_TOLERANCE, "atol": PROBE_TOLERANCE}
     if expected.shape != log_proba.shape or not np.allclose(log_proba, expected, equal_nan=True, **tolerances):
         hint = _version_hint(files.body)
-        raise ValueError(f"the model in {str(path)!r} predicts otherwise here than where it was saved{hint}")
+        raise ValueError(f"the model in {str(path)!r} gives other predictions than where it was saved{hint}")
     return model
 
 
 def classifier_of(model: Any) -> ProbabilityClassifier:
-    """Return the classifier that a model is, or ends in; raise if it is not one of genlabel."""
+    """Return the model itself or the last step of a pipeline; raise unless it is a classifier of genlabel."""
     if isinstance(model, LoadedModel):
         return model.classifier
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
@@ -233,7 +238,7 @@ def classifier_of(model: Any) -> ProbabilityClassifier:
 
 
 def _decode(files: Files) -> tuple[LoadedModel, NDArray[np.float64]]:
-    """Return the model in the files, and the log-probabilities of the probes where it was saved."""
+    """Return the model in the files, and the log-probabilities that it gave the probes when it was saved."""
     body, decoder = files.body, Decoder(files.body["objects"], files.arrays, files.format_version)
     about, extra = body["about"], decoder.decode(body["extra"])
     if files.format_version == 1:
@@ -251,7 +256,7 @@ def _predict_probes(model: LoadedModel) -> dict[str, NDArray[np.float64]]:
         mean, scale = model.classifier.scaler_.mean, model.classifier.scaler_.scale
         rows = np.stack([mean, mean + scale, mean - scale])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about names, which an array does not have
+        warnings.simplefilter("ignore")  # an array has no feature names
         predictor: Any = model if model.schema.table else model.classifier
         predictions = {"log_proba": predictor.predict_log_proba(rows)}
         if hasattr(model.classifier, "typicality_"):
@@ -267,7 +272,7 @@ def _versions() -> dict[str, str]:
 
 
 def _version_hint(body: Mapping[str, Any]) -> str:
-    """Return a hint that names the versions that differ from those where the model was saved."""
+    """Return a hint about packages of other versions than where the model was saved, or an empty string."""
     there, here = body.get("versions", {}), _versions()
     different = [f"{name} {there[name]} (here {here[name]})" for name in sorted(there) if there[name] != here.get(name)]
     return f"; it was saved with {', '.join(different)}: load it with these" if different else ""

@@ -1,8 +1,8 @@
-"""Objects of a saved model: the allow-list of their classes, the state of an object as a dictionary, and back.
+"""Objects of a saved model: the allow-list of their classes, the state of an object, and the object of a state.
 
-A file names a class; only the names listed here are ever looked up, so a file cannot choose what runs. A table
-preparation is saved as what it has learned, medians and categories, and fitted to a table that teaches it the same:
-nothing of scikit-learn's inner state is saved, so that a model can be loaded with another version of it.
+A file names a class; only the names listed here are ever looked up, so a file cannot choose what runs. Of a fitted
+table preparation, the medians and categories are saved; it is built again by a fit to a table with the same ones. No
+inner state of scikit-learn is saved, so that a model can be loaded with another version of it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     ),
     "StackedDensity": ("random_state", "candidates", "candidates_"),
 }
-"""State of a class that is omitted where it cannot be written; no prediction depends on it."""
+"""State of a class that is left out if it cannot be encoded; no prediction depends on it."""
 NEVER_SAVED: dict[str, tuple[str, ...]] = {"Pipeline": ("memory",), "StackedDensity": ("cv",)}
 """Parameters that are never saved; they have their defaults after loading."""
 _MODULES = {name: module for module, names in CLASSES.items() for name in names}
@@ -80,7 +80,7 @@ ATTRIBUTE_NAME = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 
 
 class PersistenceError(ValueError):
-    """Error about a model with a part that cannot be saved without pickle."""
+    """Error for a model with a part that cannot be saved without pickle."""
 
 
 @cache
@@ -89,10 +89,10 @@ def class_by_name(name: str) -> type[Any]:
 
     >>> class_by_name("os.system")
     Traceback (most recent call last):
-    ValueError: it names the class 'os.system', which is not one of those that a saved model is made of
+    ValueError: the class 'os.system' is not allowed in a saved model
     """
     if name not in _MODULES:
-        raise ValueError(f"it names the class {name!r}, which is not one of those that a saved model is made of")
+        raise ValueError(f"the class {name!r} is not allowed in a saved model")
     return cast(type[Any], getattr(import_module(_MODULES[name]), name))
 
 
@@ -103,7 +103,7 @@ def saved_name(cls: Callable[..., Any]) -> str | None:
 
 
 def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
-    """Return all that an object needs to be built again, by name, and the names that may be omitted.
+    """Return the state from which `build_object` builds an object again, and the names that may be left out.
 
     >>> get_state("MLP", MLP(2, 3, seed=0))[0]["sizes"]
     [2, 3]
@@ -120,29 +120,31 @@ def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
     if isinstance(value, tuple):
         return dict(cast(Any, value)._asdict()), set()
     optional = set(OPTIONAL.get(name, ()))
+    if ALL_PARAMETERS in optional:
+        optional |= set(value.get_params(deep=False))
     if is_dataclass(value) and not isinstance(value, BaseEstimator):
         state = {field.name: getattr(value, field.name) for field in fields(value)}
     else:
         omitted = ("_sklearn_version", *NEVER_SAVED.get(name, ()))
         state = {key: item for key, item in value.__getstate__().items() if key not in omitted}
-    return state, optional | set(value.get_params(deep=False)) if ALL_PARAMETERS in optional else optional
+    return state, optional
 
 
 def build_object(name: str, state: Mapping[str, Any]) -> Any:
-    """Return the object of the class of that name with that state, or raise.
+    """Return an object of the class `name` with the given state, or raise.
 
     >>> build_object("Standardization", {"mean": 0.0, "scale": 1.0, "mask": True})
     Standardization(mean=0.0, scale=1.0, mask=True)
     >>> build_object("Standardization", {"mean": 0.0})
     Traceback (most recent call last):
-    ValueError: its Standardization has mean, but this version has mean, scale, mask
+    ValueError: Standardization has mean, but this version expects mean, scale, mask
     """
     cls = class_by_name(name)
     if cls is MLP:
         sizes, weights = state["sizes"], state["weights"]
         shapes = [shape for n_in, n_out in pairwise(sizes) for shape in ((n_out, n_in), (n_out,))]
         if not weights or [tuple(weight.shape) for weight in weights] != shapes:
-            raise ValueError(f"its network has layers of sizes {sizes}, but weights of other shapes")
+            raise ValueError(f"the network has layers of sizes {sizes}, but weights of other shapes")
         network = MLP(sizes[0], sizes[-1], sizes[1:-1], seed=0, dtype=weights[0].dtype)
         network.load_state_dict(dict(zip(network.state_dict(), weights, strict=True)))
         return network
@@ -153,21 +155,21 @@ def build_object(name: str, state: Mapping[str, Any]) -> Any:
     if issubclass(cls, tuple) or (is_dataclass(cls) and not issubclass(cls, BaseEstimator)):
         names = cast(Any, cls)._fields if issubclass(cls, tuple) else tuple(field.name for field in fields(cls))
         if set(state) != set(names):
-            raise ValueError(f"its {name} has {', '.join(state)}, but this version has {', '.join(names)}")
+            raise ValueError(f"{name} has {', '.join(state)}, but this version expects {', '.join(names)}")
         return cls(**state)
-    # Of an estimator: parameters, absent ones with their defaults, and fitted attributes.
+    # The state of an estimator is its parameters, where absent ones have their defaults, and its fitted attributes.
     defaults = {
         parameter.name: parameter.default
         for parameter in signature(cls).parameters.values()
         if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     }
     for attribute in set(state) - set(defaults):
-        # A fitted attribute is not a method or property of the class, so a file cannot replace one of these.
+        # A file must not replace a method or property of the class.
         if not ATTRIBUTE_NAME.fullmatch(attribute) or hasattr(cls, attribute):
-            raise ValueError(f"its {name} has {attribute!r}, which is not a fitted attribute of this version")
+            raise ValueError(f"{name} has {attribute!r}, which is not a fitted attribute of this version")
     absent = {parameter: default for parameter, default in defaults.items() if parameter not in state}
     if Parameter.empty in absent.values() or not state.keys().isdisjoint(NEVER_SAVED.get(name, ())):
-        raise ValueError(f"its {name} does not have the parameters of this version")
+        raise ValueError(f"{name} does not have the parameters of this version")
     result: Any = object.__new__(cls)
     for attribute, value in {**absent, **state}.items():
         setattr(result, attribute, value)
@@ -175,10 +177,10 @@ def build_object(name: str, state: Mapping[str, Any]) -> Any:
 
 
 def preprocessing_state(columns: ColumnTransformer) -> dict[str, Any]:
-    """Return what a fitted preparation of `genlabel.data.tables.table_pipeline` has learned, or raise.
+    """Return the state of a fitted preparation of `genlabel.data.tables.table_pipeline`, or raise.
 
-    It is the names of all columns; the median of each column of numbers; and of each column of strings the frequent
-    values, which have a column of their own, and the rare ones, which share one.
+    It has the names of all columns, the median of each column of numbers, and two lists for each column of strings:
+    the frequent values, which have a column of their own, and the rare ones, which share one.
 
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
     >>> preprocessing_state(table_pipeline(X, "passthrough")[:-1].fit(X)[0])
@@ -194,16 +196,15 @@ def preprocessing_state(columns: ColumnTransformer) -> dict[str, Any]:
         or copy.get_feature_names_out().tolist() != columns.get_feature_names_out().tolist()
         or _learned(copy) != _learned(columns)
     ):
-        raise PersistenceError(
-            "the ColumnTransformer is not one of genlabel.data.tables.table_pipeline; others cannot be saved"
-        )
+        raise PersistenceError("this ColumnTransformer cannot be saved; use one of genlabel.data.tables.table_pipeline")
     return state
 
 
 def build_preprocessing(state: Mapping[str, Any]) -> ColumnTransformer:
-    """Return a preparation that is fitted to a table with the same medians and categories.
+    """Return the preparation with a state, fitted to a table with the same medians and categories.
 
-    A column of numbers has its median once; a column of strings its frequent values twice, and the rare ones once.
+    In this table a column of numbers has its median once; a column of strings has its frequent values twice, and the
+    rare ones once.
     """
     strings = {name: [*frequent, *frequent, *rare] for name, (frequent, rare) in state["text"].items()}
     n = max([1, *map(len, strings.values())])
@@ -212,8 +213,9 @@ def build_preprocessing(state: Mapping[str, Any]) -> ColumnTransformer:
         if name in state["numbers"]:
             table[name] = np.r_[float(state["numbers"][name]), np.full(n - 1, np.nan)]
         elif name in strings:
-            # Categories are strings, also where they look like numbers or dates.
-            table[name] = pd.Categorical([*strings[name], *strings[name][:1] * (n - len(strings[name]))])
+            values = strings[name]
+            padding = values[:1] * (n - len(values))
+            table[name] = pd.Categorical([*values, *padding])  # even if they look like numbers or dates
         else:
             table[name] = pd.Series(pd.Timestamp(0)).repeat(n).to_numpy()  # a date, which is left out
     frame = pd.DataFrame(table)
@@ -234,9 +236,9 @@ def _learned(columns: ColumnTransformer) -> dict[str, Any]:
             categories = [values.tolist() for values in getattr(last, "categories_", ())]
             infrequent = getattr(last, "infrequent_categories_", [None] * len(categories))
             rare = [[] if values is None else values.tolist() for values in infrequent]
-            learned = [
-                [[value for value in values if value not in few], few]
-                for values, few in zip(categories, rare, strict=True)
-            ]
+            learned = []
+            for values, few in zip(categories, rare, strict=True):
+                frequent = [value for value in values if value not in few]
+                learned.append([frequent, few])
         result[kind] = dict(zip(map(str, names), learned, strict=True))
     return result

@@ -72,8 +72,8 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     if weights is not None and weights.density:
         message = (
             f"this {type(classifier).__name__} averages its network with a stacked density (weights "
-            f"{weights.network:.3g} and {weights.density:.3g}); the ONNX file holds the network alone, and predicts "
-            "otherwise; pool_with_density=None trains one without"
+            f"{weights.network:.3g} and {weights.density:.3g}); the ONNX file has the network alone, and gives other "
+            "predictions; pool_with_density=None trains a network without a density"
         )
         warnings.warn(message, UserWarning, stacklevel=2)
     elif weights is not None and not classifier.predicts_by_network:
@@ -158,7 +158,7 @@ class _Graph:
             helper.make_tensor_value_info("class_index", tensor.INT64, ["m"]),
         ]
         graph = helper.make_graph(self._nodes, "genlabel", inputs, outputs, self._constants)
-        opsets = [helper.make_opsetid("", 17)]  # both versions are old enough for runtimes of 2022
+        opsets = [helper.make_opsetid("", 17)]  # runtimes of 2022 can read this opset and the IR version below
         model = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=8)
         helper.set_model_props(model, metadata)
         return model

@@ -18,9 +18,9 @@ from genlabel.estimators.validation import FrameEncoder
 from genlabel.persistence.objects import PersistenceError
 
 UNUSED = "unused"
-"""Kind of a column that a classifier was fitted with and does not use: a date, an identifier."""
+"""Kind of a column that a classifier was fitted with but does not use: a date, an identifier."""
 MAX_SHOWN = 4
-"""Names or values that an error shows."""
+"""Largest number of names or values in an error message."""
 UNNAMED = "the columns of the table have names that are not strings; fit with X.columns = X.columns.astype(str)"
 
 
@@ -29,9 +29,9 @@ class ColumnSchema(NamedTuple):
 
     name: str
     kind: str
-    """"numbers", "text" (see :func:`genlabel.data.tables.columns.kind_of`) or UNUSED, which a table may lack."""
+    """"numbers", "text" (see :func:`genlabel.data.tables.columns.kind_of`) or UNUSED: a column that may be absent."""
     categories: tuple[str, ...] = ()
-    """Values of a text column in the training table; a missing one is "(missing)"."""
+    """Values of a text column in the training table; a missing value is "(missing)"."""
 
 
 class Schema(NamedTuple):
@@ -55,22 +55,22 @@ class Schema(NamedTuple):
         """
         first = model.steps[0][1] if isinstance(model, Pipeline) else model
         if isinstance(first, ColumnTransformer):
-            used = _used(first)
+            used = _used_columns(first)
             return cls(tuple(used[name] for name in first.feature_names_in_ if name in used), named=True, table=True)
         names = getattr(first, "feature_names_in_", None)
         if isinstance(first, ProbabilityClassifier) and isinstance(first.encoder_, FrameEncoder):
             if names is None:
                 raise PersistenceError(UNNAMED)
-            used = _used(first.encoder_.columns.steps[0][1])
+            used = _used_columns(first.encoder_.columns.steps[0][1])
             return cls(tuple(used.get(name, ColumnSchema(name, UNUSED)) for name in names), named=True, table=True)
-        given = [f"x{index}" for index in range(first.n_features_in_)] if names is None else names.tolist()
-        return cls(tuple(ColumnSchema(name, "numbers") for name in given), named=names is not None, table=False)
+        labels = [f"x{index}" for index in range(first.n_features_in_)] if names is None else names.tolist()
+        return cls(tuple(ColumnSchema(name, "numbers") for name in labels), named=names is not None, table=False)
 
     def check(self, X: Any) -> Any:
-        """Return the columns of the model in their order; raise where one is missing or of another kind.
+        """Return the columns of the model in their order; raise if one is missing or of another kind.
 
-        A column without values is of any kind. Strings that are all numbers are converted, and numbers are accepted in
-        a text column where each is one of the categories.
+        A column without values passes as any kind. Strings that are all numbers are converted, and numbers are accepted
+        in a text column if all of them are among its categories.
         """
         names, shape = _quoted([column.name for column in self.columns]), np.shape(X)
         if self.table and not isinstance(X, pd.DataFrame):
@@ -79,17 +79,18 @@ class Schema(NamedTuple):
             if len(shape) != 2 or shape[1] != len(self.columns):
                 raise ValueError(f"X has shape {shape}; the model takes {len(self.columns)} columns: {names}")
             return X
-        given = list(X.columns)
-        missing = [column.name for column in self.columns if column.name not in given and column.kind != UNUSED]
+        present = list(X.columns)
+        missing = [column.name for column in self.columns if column.name not in present and column.kind != UNUSED]
         if missing:
             known = {column.name for column in self.columns}
-            similar = get_close_matches(missing[0], [x for x in given if isinstance(x, str) and x not in known], n=1)
-            hint = (
-                f"rename {similar[0]!r} if it is {missing[0]!r}" if similar else "the model was fitted with it, add it"
-            )
+            unknown = [name for name in present if isinstance(name, str) and name not in known]
+            similar = get_close_matches(missing[0], unknown, n=1)
+            hint = "the model was fitted with it, add it"
+            if similar:
+                hint = f"rename {similar[0]!r} if it is {missing[0]!r}"
             count = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns: {_quoted(missing)}"
             raise ValueError(f"the table lacks {count}; {hint}")
-        repeated = [column.name for column in self.columns if given.count(column.name) > 1]
+        repeated = [column.name for column in self.columns if present.count(column.name) > 1]
         if repeated:
             raise ValueError(f"the table has several columns named {_quoted(repeated)}; keep one of each")
         empty = pd.Series(None, index=X.index, dtype=object)
@@ -107,36 +108,35 @@ class Schema(NamedTuple):
         return pd.DataFrame(rows)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Return the schema as JSON values."""
         return {**self._asdict(), "columns": [column._asdict() for column in self.columns]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the schema of JSON values."""
+        """Return the schema that :meth:`to_plain` has turned into JSON values."""
         columns = (
             ColumnSchema(str(c["name"]), str(c["kind"]), tuple(map(str, c["categories"]))) for c in plain["columns"]
         )
         return cls(tuple(columns), bool(plain["named"]), bool(plain["table"]))
 
 
-def _used(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
+def _used_columns(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
     """Return the columns that a fitted table preparation uses, by name."""
     result: dict[str, ColumnSchema] = {}
-    for kind, part, names in columns.transformers_:
-        if isinstance(part, str) and part == "drop":
+    for kind, transformer, names in columns.transformers_:
+        if isinstance(transformer, str) and transformer == "drop":
             continue
         if not all(isinstance(name, str) for name in names):
             raise PersistenceError(UNNAMED)
-        last = part.steps[-1][1] if isinstance(part, Pipeline) else part
-        values = last.categories_ if isinstance(last, OneHotEncoder) else [()] * len(names)
-        result |= {
-            name: ColumnSchema(name, kind, tuple(map(str, each))) for name, each in zip(names, values, strict=True)
-        }
+        last = transformer.steps[-1][1] if isinstance(transformer, Pipeline) else transformer
+        categories = last.categories_ if isinstance(last, OneHotEncoder) else [()] * len(names)
+        for name, values in zip(names, categories, strict=True):
+            result[name] = ColumnSchema(name, kind, tuple(map(str, values)))
     return result
 
 
 def _to_kind(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
-    """Return the values as the kind of the column, or raise."""
+    """Return the values, converted to the kind of the column; raise if they cannot be."""
     known, kind = values.dropna(), kind_of(values)
     if column.kind in (kind, UNUSED) or known.empty:
         return values
