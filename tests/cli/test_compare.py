@@ -441,7 +441,7 @@ def test_rare_class_is_an_error_unless_dropped(cheap: Path) -> None:
         (["nothing"], "'nothing' is not a known table; choose one of 'iris'"),
         (["nothing.csv", "--target", "y"], "there is no file 'nothing.csv'"),
         (["people.csv"], "--target: one of 'age', 'town', 'member', 'label'"),
-        (["people.csv", "--target", "Label"], "target='Label' is no column of 'people.csv'"),
+        (["people.csv", "--target", "Label"], "target='Label' is not a column of 'people.csv'"),
         (["iris", "--target", "species"], "target='species' is for files"),
         (["iris", "--network", "64,x"], "network='64,x' is not known"),
         (["iris", "--network", "0"], "network='0' is not known"),
@@ -510,7 +510,7 @@ for command in sys.argv[1:]:
 WRONG = {
     "compare nothing": "'nothing' is not a known table",
     "compare nothing.csv --target y": "there is no file 'nothing.csv'",
-    "compare people.csv --target Label": "target='Label' is no column of 'people.csv'",
+    "compare people.csv --target Label": "target='Label' is not a column of 'people.csv'",
     "compare iris --network x": "network='x' is not known",
     "compare iris --report page.txt": "report='page.txt' ends in '.txt'; end it in .html or .htm",
     "compare iris --test-size 2": "test_size=2.0 must be a number in",

@@ -384,7 +384,7 @@ BROKEN = {
     "16 bits": (deep, "8 bits"),
     "one class folder": (one_picture_folder, "one class"),
     "no test folder": (train_only, "no train"),
-    "pictures without classes": (no_classes, "no classes"),
+    "pictures without classes": (no_classes, "into a folder"),
     "one picture a class": (one_picture_a_class, "too few"),
     "new class folder": (new_class, "class 3"),
 }  # fmt: skip

@@ -471,7 +471,7 @@ def test_names_and_bad_parameters() -> None:
         StackedDensity(cv=1).fit(X, y)
     with pytest.raises(ValueError, match="no folds"):
         StackedDensity(cv=[]).fit(X, y)
-    for bad, match in (("5", "cv='5' is not known"), (None, "cv=None"), ([(1, 2, 3)], "no pair")):
+    for bad, match in (("5", "cv='5' is not known"), (None, "cv=None"), ([(1, 2, 3)], "pair")):
         with pytest.raises(ValueError, match=match):
             StackedDensity(cv=bad).fit(X, y)
     with pytest.raises(ValueError, match="names row 500"):
