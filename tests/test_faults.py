@@ -382,7 +382,7 @@ def test_a_second_command_on_a_store_is_told_in_one_line(tmp_path: Path) -> None
             code, line = told("compare", "iris", "--records", path, "--output", tmp_path / "a.png", *restart)
             assert (code, line) == (
                 2,
-                f"Error: another run writes '{path}'; wait until it ends, stop it, or name another file",
+                f"Error: another run is writing '{path}'; wait until it ends, stop it, or name another file",
             )
     assert len(ids(path)) == len(CELLS)
     assert not (tmp_path / "a.png").exists()

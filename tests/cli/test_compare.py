@@ -267,12 +267,12 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("GenLabel chose learning rate")]
     for params in expected[expected["method"] == "GenLabel"]["params"]:
         assert all(name.replace("_", " ") in chosen for name in params)
-    assert "wrote out/picture.png and out/results.csv" in result.stdout
+    assert "wrote out/picture.png, out/results.csv" in result.stdout
     told = ["--output", "out/picture.png", "--report", "out/it's.html", "--no-diagnosis"]
     again = invoke("iris", *FAST, *told)
     assert "fits on record: 14; to do: 0" in again.stderr
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]  # nothing is fitted, the seconds are kept
-    assert "wrote out/picture.png, out/it's.html and out/it's.json" in again.stdout
+    assert "wrote out/picture.png, out/it's.html, out/it's.json" in again.stdout
     page = json.loads((here / "out/it's.json").read_text())
     assert page["comparison"]["ranking"] == [name for name in page["comparison"]["ranking"] if name in page["held_out"]]
     typed = CliRunner().invoke(app, shlex.split(page["command"])[1:])
@@ -332,7 +332,7 @@ def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:
     with open_store("r.sqlite", COMPARISON):
         result = invoke("iris", *FAST, "--records", "r.sqlite")
     assert result.exit_code == 2
-    assert "another run writes 'r.sqlite'; wait until it ends" in result.stderr
+    assert "another run is writing 'r.sqlite'" in result.stderr
 
 
 def test_failed_methods_are_reported_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ def test_rare_positives_have_informative_scores(here: Path) -> None:
     for title in ("log-loss", "accuracy %", "balanced %", "AUC", "Brier", "calibration"):
         assert title in result.stdout
     assert "*" not in result.stdout
-    assert "accuracy tells no method from always guessing the most frequent class (95." in result.stdout
+    assert "always guessing the most frequent class (95." in result.stdout
     assert "class shares" in result.stdout
 
 

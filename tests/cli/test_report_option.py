@@ -51,7 +51,7 @@ def test_compare_writes_a_page_with_the_diagnosis(here: Path) -> None:
     assert any(note.startswith("rows that equal an earlier row: 1") for note in found["table"]["notes"])
     assert any(note.startswith("left out column 'key'") for note in found["table"]["notes"])
     assert f"s): {found['diagnosis']['verdict']['sentence']}" in result.stdout
-    assert "wrote compare-my table.png, new/page.html and new/page.json" in result.stdout
+    assert "wrote compare-my table.png, new/page.html, new/page.json" in result.stdout
     told = json.loads(invoke(*words, "--json").stdout)
     assert told["methods"] == found["comparison"]["methods"]
     assert told["verdict"] == found["comparison"]["verdict"]

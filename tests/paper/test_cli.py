@@ -222,7 +222,7 @@ def test_records_go_to_a_file_and_pictures_to_a_folder(tmp_path: Path) -> None:
     code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path)
     assert (code, "is a folder; records are written to one file" in text) == (2, True)
     code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path / "note.txt")
-    assert (code, "is no store of records" in text) == (2, True)
+    assert (code, "is not a store of records" in text) == (2, True)
     words = ("--records", tmp_path / "r.sqlite", "--figures", tmp_path / "note.txt")
     code, text = run("reproduce", "figure3", "--budget", "smoke", *words)
     assert (code, "cannot be made a folder" in text) == (2, True)

@@ -236,7 +236,7 @@ def test_a_failed_trial_is_tried_again(store: RecordStore) -> None:
     assert second.startswith("RuntimeError: long long")
     assert len(second) == 300
     assert third.startswith("ValueError: log_loss=nan of 'logistic/1/vanilla")
-    assert "returned 1 records, which are not those of the 2 runs" in fourth
+    assert "returned 1 records that do not match the 2 runs" in fourth
     assert [outcome.error for outcome in outcomes] == [first, second, third, fourth, None]
     healthy = True
     run_trials(SEEDS[:10], moody, store=store)

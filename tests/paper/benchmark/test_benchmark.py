@@ -704,7 +704,7 @@ def test_the_numbers_of_an_export_are_those_of_the_store(cheap: Path) -> None:
     assert stored.stdout.startswith("12 of 12 fits recorded\n")
     refused = invoke("1", "--records", "out/benchmark.json")
     assert refused.exit_code == 2
-    assert "'out/benchmark.json' is no store of records" in refused.stderr
+    assert "'out/benchmark.json' is not a store of records" in refused.stderr
 
 
 def test_two_runs_on_one_file_do_not_both_train(cheap: Path) -> None:
@@ -712,7 +712,7 @@ def test_two_runs_on_one_file_do_not_both_train(cheap: Path) -> None:
     with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed):
         result = invoke("1")
     assert result.exit_code == 2
-    assert "another run writes 'build/benchmark.sqlite'; wait until it ends" in result.stderr
+    assert "another run is writing 'build/benchmark.sqlite'" in result.stderr
     assert load_records("build/benchmark.sqlite", BENCHMARK).frame.empty
 
 
