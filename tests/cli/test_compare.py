@@ -440,7 +440,7 @@ def test_rare_class_is_an_error_unless_dropped(cheap: Path) -> None:
     [
         (["nothing"], "'nothing' is not a known table; choose one of 'iris'"),
         (["nothing.csv", "--target", "y"], "there is no file 'nothing.csv'"),
-        (["people.csv"], "--target: one of 'age', 'town', 'member', 'label'"),
+        (["people.csv"], "one of 'age', 'town', 'member', 'label'"),
         (["people.csv", "--target", "Label"], "target='Label' is not a column of 'people.csv'"),
         (["iris", "--target", "species"], "target='species' is for files"),
         (["iris", "--network", "64,x"], "network='64,x' is not known"),
@@ -514,7 +514,7 @@ WRONG = {
     "compare iris --network x": "network='x' is not known",
     "compare iris --report page.txt": "report='page.txt' ends in '.txt'; end it in .html or .htm",
     "compare iris --test-size 2": "test_size=2.0 must be a number in",
-    "compare iris --records people.csv": "'people.csv' is no store of records",
+    "compare iris --records people.csv": "'people.csv' is not a store of records",
     "benchmark --ids-file nowhere.txt": "there is no file 'nowhere.txt'",
     "benchmark 61 --methods magic": "methods='magic' is unknown",
     "benchmark --data-home .": "no OpenML ids",

@@ -72,10 +72,8 @@ def fit(
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         hidden = options.read_network(network)
         if method is TableMethod.stacked and (network != "mlp" or epochs is not None or time_limit is not None):
-            raise ValueError(
-                "--network, --epochs and --time-limit are for methods with a network; leave them out, or choose "
-                "another --method"
-            )
+            names = "--network, --epochs and --time-limit"
+            raise ValueError(f"{names} are for methods with a network; leave them out, or choose another --method")
         name = options.check_source(path, target, reading)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)

@@ -103,17 +103,15 @@ def _assign_folds(
     count: int, y: NDArray[np.intp], seed: Any, method: str, classes: NDArray[Any], groups: NDArray[np.intp] | None
 ) -> NDArray[np.intp]:
     """Return the fold of each row, (n,), -1 for a row that is never held out, with warnings about rare classes."""
-    if groups is not None:
-        fold_of_row = grouped_folds(y, groups, count, seed)
-    elif method == "rare":
-        fold_of_row = stratified_folds_rare(y, count, seed)
-    else:
-        return _stratified_folds(y, count, seed, method, classes)
     sizes = np.bincount(y)
     if groups is not None:
+        fold_of_row = grouped_folds(y, groups, count, seed)
         never_held_out = np.bincount(y[fold_of_row >= 0], minlength=len(sizes)) == 0
         problems = [(never_held_out, "too few groups", "it is trained on, but never held out")]
+    elif method != "rare":
+        return _stratified_folds(y, count, seed, method, classes)
     else:
+        fold_of_row = stratified_folds_rare(y, count, seed)
         problems = [
             (sizes == 1, "a single row", "it is trained on, but never held out, so no score counts it"),
             (

@@ -213,7 +213,7 @@ def _extent(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> 
 
 def _all_printed() -> dict[tuple[str, str], Printed]:
     """Return all printed values, by method and by dataset with the kind of accuracy."""
-    values = {}
+    values: dict[tuple[str, str], Printed] = {}
     for kind, printed in PRINTED.items():
         values |= {(method, f"{dataset}, {kind}"): value for (method, dataset), value in printed.items()}
     return values

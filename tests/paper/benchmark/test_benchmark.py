@@ -303,7 +303,7 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
         Fit(3, "nan", 0): "OSError: OpenML set 3 is not there",
         Fit(3, "prior", 0): "OSError: OpenML set 3 is not there",
         Fit(1, "failing", 0): "RuntimeError: out of luck",
-        Fit(1, "nan", 0): "ValueError: nan predicts probabilities that are not numbers",
+        Fit(1, "nan", 0): "ValueError: nan predicts probabilities that are not finite",
     }
     assert load_records(path, BENCHMARK).failures == found.failures
     healed = {name: DummyClassifier() for name in methods}

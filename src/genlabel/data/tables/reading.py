@@ -82,13 +82,8 @@ def read_table(
     drop, force_include, na_strings = list(drop), list(force_include), tuple(na_values)
     notes: list[str] = []
     frame = read_frame(path, target, notes)
-    options = {
-        "target": [target],
-        "drop": drop,
-        "force_include": force_include,
-        "groups": [] if groups is None else [groups],
-        "time": [] if time is None else [time],
-    }
+    options = {"target": [target], "drop": drop, "force_include": force_include}
+    options |= {"groups": [] if groups is None else [groups], "time": [] if time is None else [time]}
     for option, names in options.items():
         check_columns(option, names, frame.columns, source)
     for option in ("groups", "time", "drop"):

@@ -101,16 +101,8 @@ def check_density(
     if not keeps_up:
         text = "logistic regression is clearly better than the stacked density"
         reasons.append(f"{text}: held-out log-loss {logistic_loss:.3f} against {density_loss:.3f}")
-    return DensityCheck(
-        trusted=beats_prior and keeps_up,
-        reasons=reasons,
-        rows=len(rows),
-        density=density_loss,
-        logistic=logistic_loss,
-        prior=prior_loss,
-        over_prior=over_prior,
-        over_logistic=over_logistic,
-    )
+    losses = (density_loss, logistic_loss, prior_loss)
+    return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *losses, over_prior, over_logistic)
 
 
 def _baseline_losses(points: Values, index: NDArray[np.intp], fold: NDArray[np.intp]) -> tuple[Values, Values]:

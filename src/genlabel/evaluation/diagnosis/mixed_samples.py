@@ -122,7 +122,7 @@ class MixedSampleStats(NamedTuple):
         )
 
 
-def format_label(label: Values, names: Sequence[Any]) -> str:
+def format_label(label: Values, names: Sequence[Any] | NDArray[Any]) -> str:
     """Return the three most probable classes of a soft label (k,).
 
     >>> format_label(np.array([0.0, 0.25, 0.75]), ["a", "b", "c"])

@@ -153,13 +153,8 @@ def make_row(record: Record) -> dict[str, Any]:
             raise ValueError(
                 f"{name}={number} of {key.id!r} is not a finite number; leave out metrics that do not apply"
             )
-    dicts: dict[str, dict[str, Any]] = {
-        "fields": key.fields,
-        "parameters": record["parameters"],
-        "metrics": metrics,
-        "versions": record["versions"],
-        "facts": record.get("facts", {}),
-    }
+    dicts: dict[str, Any] = {"fields": key.fields, "parameters": record["parameters"], "metrics": metrics}
+    dicts |= {"versions": record["versions"], "facts": record.get("facts", {})}
     for name, value in dicts.items():
         try:  # NumPy scalars and arrays become plain numbers and lists
             row[name] = json.dumps(value, allow_nan=False, default=lambda part: part.tolist())
