@@ -668,7 +668,7 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
         (["--report-only", "--restart"], "--restart deletes the records"),
         (["--picture", "benchmark.xyz"], "ends in '.xyz'; end it in one of .png"),
         (["1", "-o", "words.txt/x.md"], "words.txt"),
-        (["1", "--records", "words.txt"], "'words.txt' is no store of records"),
+        (["1", "--records", "words.txt"], "'words.txt' is not a store of records"),
         (["1", "--records", "home"], "'home' is a folder; records are written to one file"),
         (["--report-only", "--records", "old.jsonl"], "ends in '.jsonl'; name a store (.sqlite), an export (.json)"),
         (["1", "--dask", "localhost"], "write it as tcp://host:8786"),
