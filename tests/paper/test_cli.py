@@ -101,7 +101,7 @@ def test_errors_come_before_torch_is_imported(tmp_path: Path) -> None:
         ([*reproduce, "table4", "--budget", "huge"], "budget='huge' is not known"),
         ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2 must be at least 1"),
         ([*reproduce, "table4", "--dask", "localhost"], "write it as tcp://host:8786"),
-        (["reproduce", "table4", "--records", note], "is no store of records"),
+        (["reproduce", "table4", "--records", note], "is not a store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),
         ([*reproduce, "figure3", "--figures", note], "cannot be made a folder"),
         ([*page, "table16"], "table or figure 'table16' is unknown"),
