@@ -16,7 +16,7 @@ from genlabel.cli.options import (
     Restart,
     check_jobs,
     check_outputs,
-    end,
+    exit_if_failed,
     one_line_errors,
 )
 from genlabel.reporting.terminal import print_line
@@ -133,7 +133,7 @@ def reproduce(
             print_line(f"wrote {report}")
         if export is not None:
             _export(stored.frame, export)
-    end(failed, "trials")
+    exit_if_failed(failed, "trials")
 
 
 def _check_options(budget: str, jobs: int, dask: str | None) -> None:

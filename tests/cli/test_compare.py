@@ -267,13 +267,13 @@ def test_compare_prints_the_numbers_it_writes(workdir: Path) -> None:
     (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("GenLabel chose learning rate")]
     for params in expected[expected["method"] == "GenLabel"]["params"]:
         assert all(name.replace("_", " ") in chosen for name in params)
-    assert "wrote out/figure.png and out/results.csv" in result.stdout
+    assert "wrote out/figure.png, out/results.csv" in result.stdout
     outputs = ["--output", "out/figure.png", "--report", "out/it's.html", "--no-diagnosis"]
     again = invoke("iris", *FAST, *outputs)
     assert "fits on record: 14; to do: 0" in again.stderr
     # Nothing is fitted again: the seconds come from the records.
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]
-    assert "wrote out/figure.png, out/it's.html and out/it's.json" in again.stdout
+    assert "wrote out/figure.png, out/it's.html, out/it's.json" in again.stdout
     data = json.loads((workdir / "out/it's.json").read_text())
     assert data["comparison"]["ranking"] == [name for name in data["comparison"]["ranking"] if name in data["held_out"]]
     repeated = CliRunner().invoke(app, shlex.split(data["command"])[1:])
@@ -333,7 +333,7 @@ def test_a_locked_records_file_is_an_error(workdir: Path) -> None:
     with open_store("r.sqlite", COMPARISON):
         result = invoke("iris", *FAST, "--records", "r.sqlite")
     assert result.exit_code == 2
-    assert "another run writes 'r.sqlite'; wait until it ends" in result.stderr
+    assert "another run is writing 'r.sqlite'" in result.stderr
 
 
 def test_failed_methods_are_reported_and_the_others_compared(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,7 @@ def test_scores_equal_scikit_learn(fitted: tuple[Path, Any]) -> None:
     predictions = read(folder / "o.csv")[2:]
     accuracy = 100 * accuracy_score(known[2:], predictions["prediction"])
     loss = log_loss(known[2:], predictions[[f"probability_{name}" for name in model.classes_]])
-    line = f"accuracy {accuracy:.2f} %, log-loss {loss:.4f} on 48 rows of known classes; 2 have none, or one that"
+    line = f"accuracy {accuracy:.2f} %, log-loss {loss:.4f} on 48 rows of known classes; 2 have no class, or one that"
     assert line in result.stderr
     without = run("predict", str(folder / "m"), str(write(frame.drop(columns="paid"), folder / "t.csv")))
     assert "accuracy" not in without.stderr

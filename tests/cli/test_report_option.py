@@ -51,7 +51,7 @@ def test_compare_writes_a_page_with_the_diagnosis(workdir: Path) -> None:
     assert any(note.startswith("rows that equal an earlier row: 1") for note in data["table"]["notes"])
     assert any(note.startswith("left out column 'key'") for note in data["table"]["notes"])
     assert f"s): {data['diagnosis']['verdict']['sentence']}" in result.stdout
-    assert "wrote compare-my table.png, new/page.html and new/page.json" in result.stdout
+    assert "wrote compare-my table.png, new/page.html, new/page.json" in result.stdout
     printed = json.loads(invoke(*arguments, "--json").stdout)
     assert printed["methods"] == data["comparison"]["methods"]
     assert printed["verdict"] == data["comparison"]["verdict"]

@@ -89,8 +89,8 @@ def test_strings_among_numbers_are_missing_and_ids_are_dropped(tmp_path: Path) -
     assert np.isnan(table.X["a"][7])
     assert table.X["a"][8] == 2.0
     assert table.notes == [
-        "left out column 'uuid': 60 distinct texts in 60 rows, it looks like an identifier",
-        "values of 'a' that are no numbers and count as missing: 1 ('?')",
+        "left out column 'uuid': it has 60 distinct strings in 60 rows and looks like an identifier",
+        "values of 'a' that are not numbers and count as missing: 1 ('?')",
     ]
 
 

@@ -39,7 +39,7 @@ def test_a_column_of_amounts_is_noted(variant: str) -> None:
     np.testing.assert_allclose(convert_columns(frame, plan)["price"], VALUES, rtol=1e-12)
     alone = [convert_columns(frame[i : i + 1], plan)["price"].item() for i in range(len(frame))]
     assert alone == convert_columns(frame, plan)["price"].tolist()
-    assert notes[0].startswith("texts of 'price' were read as numbers, such as ")
+    assert notes[0].startswith("strings of 'price' were read as numbers, such as ")
 
 
 @pytest.mark.parametrize("text", ["red", "10-20", "1,2,3", "5 kg", "1.2.3", "", "12%5", "$", "192.168.0.1"])
@@ -130,7 +130,7 @@ def test_column_specs_are_plain_and_convert_another_file() -> None:
     assert X.columns.tolist() == convert_columns(frame, plan).columns.tolist()
     assert X["t (month)"].tolist() == [2.0]
     assert np.isnan(X["price"][0])
-    assert notes == ["values of 'price' that are no numbers and count as missing: 1 ('n. a.')"]
+    assert notes == ["values of 'price' that are not numbers and count as missing: 1 ('n. a.')"]
 
 
 def test_strings_instead_of_typed_dates_and_durations() -> None:
@@ -146,7 +146,7 @@ def test_strings_instead_of_typed_dates_and_durations() -> None:
     assert result["day (day)"].tolist()[0] == convert_columns(typed, plan)["day (day)"].tolist()[1]
     assert result["span"].tolist()[0] == 2.0
     assert result.iloc[1:].isna().all().all()
-    assert [note.split(" that are no ")[0] for note in notes] == [
+    assert [note.split(" that are not ")[0] for note in notes] == [
         "values of 'day'",
         "values of 'span'",
         "values of 'of'",

@@ -384,7 +384,7 @@ BROKEN = {
     "16 bits": (deep, "bits"),
     "one class folder": (one_class_folder, "class"),
     "no test folder": (train_only, "train"),
-    "images without classes": (no_classes, "classes"),
+    "images without classes": (no_classes, "a folder"),
     "one image per class": (one_image_per_class, "few"),
     "new class folder": (new_class, "class 3"),
 }  # fmt: skip

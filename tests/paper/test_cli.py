@@ -101,7 +101,7 @@ def test_errors_are_reported_before_torch_is_imported(tmp_path: Path) -> None:
         ([*reproduce, "table4", "--budget", "huge"], "budget='huge'"),
         ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2"),
         ([*reproduce, "table4", "--dask", "localhost"], "tcp://"),
-        (["reproduce", "table4", "--records", note], "is no store of records"),
+        (["reproduce", "table4", "--records", note], "is not a store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),
         ([*reproduce, "figure3", "--figures", note], "cannot be made a folder"),
         ([*page, "table16"], "'table16'"),
@@ -222,7 +222,7 @@ def test_records_go_to_a_file_and_figures_to_a_folder(tmp_path: Path) -> None:
     code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path)
     assert (code, "is a folder; records are written to one file" in text) == (2, True)
     code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path / "note.txt")
-    assert (code, "is no store of records" in text) == (2, True)
+    assert (code, "is not a store of records" in text) == (2, True)
     words = ("--records", tmp_path / "r.sqlite", "--figures", tmp_path / "note.txt")
     code, text = run("reproduce", "figure3", "--budget", "smoke", *words)
     assert (code, "cannot be made a folder" in text) == (2, True)

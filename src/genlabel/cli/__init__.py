@@ -41,7 +41,7 @@ def main() -> None:
     add_commands()
     try:
         app(prog_name="genlabel")
-    except OSError as error:  # the standard output cannot be written: a full disk, for instance
+    except OSError as error:  # the standard output cannot be written, for instance because a disk is full
         if "--debug" in sys.argv:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -73,4 +73,4 @@ def _root(
     """Mixup whose labels come from learned class densities."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # question marks, instead of failing after a long run
+            stream.reconfigure(errors="replace")  # print question marks instead of failing after a long run

@@ -18,7 +18,7 @@ from genlabel.cli.diagnose import diagnose_for_report
 from genlabel.reporting.terminal import ComparisonView, failure_lines, print_line
 
 MAX_DEFAULT_JOBS = 4
-"""Default number of processes at most: each needs the memory of a Python with torch."""
+"""Maximum of the default number of processes: each needs the memory of a Python with torch."""
 
 
 Density = StrEnum(
@@ -99,8 +99,8 @@ def compare(
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         hidden = options.read_network(network)
         options.check_jobs(1 if jobs is None else jobs, dask)
-        options.check_picture("output", output)
-        options.check_share(test_size)
+        options.check_figure_suffix("output", output)
+        options.check_test_size(test_size)
         name = options.check_source(path, target, reading)
         figure_path = output or Path(f"compare-{name}.png")
         options.check_not_overwriting_input(path, csv=csv)
@@ -108,9 +108,9 @@ def compare(
         options.check_report(report, path)
         method_settings = (hidden, density.value, epochs or "auto", paper)
         if records is None:
-            splits = (seed, test_size, min_class_size)
-            used = {"target": target, **reading.settings(), "methods": method_settings, "splits": splits}
-            records = records_path(name, Path(path), used)
+            settings = {"target": target, **reading.settings(), "methods": method_settings}
+            settings["splits"] = (seed, test_size, min_class_size)
+            records = records_path(name, Path(path), settings)
         from genlabel.evaluation.records.schema import COMPARISON
         from genlabel.evaluation.records.store import check_store
 
@@ -144,9 +144,9 @@ def compare(
     if not len(result.frame):
         for line in failure_lines(result.failures):
             print_line(line)
-        options.end(len(result.failures))
-    settings = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
-    view = ComparisonView.from_records(table, result, test_size, settings, comparison.count_warnings(caught))
+        options.exit_if_failed(len(result.failures))
+    description = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
+    view = ComparisonView.from_records(table, result, test_size, description, comparison.count_warnings(caught))
     if as_json:
         typer.echo(json.dumps(view.to_dict(), indent=2))
     else:
@@ -163,15 +163,19 @@ def compare(
                 scores.assign(params=scores["params"].map(json.dumps)).to_csv(temporary, index=False)
     if as_json:
         raise typer.Exit(1 if view.failures else 0)
-    written = [figure_path, *([csv] if csv else []), *([report, report.with_suffix(".json")] if report else [])]
-    print_line(f"wrote {', '.join(map(str, written[:-1]))}{' and ' * (len(written) > 1)}{written[-1]}")
-    options.end(len(result.failures))
+    written = [figure_path]
+    if csv is not None:
+        written.append(csv)
+    if report is not None:
+        written += [report, report.with_suffix(".json")]
+    print_line(f"wrote {', '.join(map(str, written))}")
+    options.exit_if_failed(len(result.failures))
 
 
 def records_path(name: str, source: Path, settings: dict[str, Any]) -> Path:
-    """Return the file of the records of a table with these settings; other settings have files of their own.
+    """Return the file of the records of a table with these settings; other settings have other files.
 
-    The table is known by the path of its file, by the hash of standard input, or by its name.
+    The table is identified by the path of its file, by the hash of the standard input, or by its name.
 
     >>> records_path("iris", Path("iris"), {"seed": 0}).as_posix()
     'build/compare-iris-0f4303.sqlite'

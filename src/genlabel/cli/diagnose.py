@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 TABLES = ("mixed_samples", "pairs", "lambda", "experiment")
 LEAK_NOTES = ("kept column", "rows that equal", "neighboring rows")
-"""First words of notes about leaks; notes about columns that were left out name --force-include."""
-NO_TIME = "the folds of a diagnosis ignore time: the verdict may not hold for later rows"
+"""First words of notes about leaks, in addition to the notes that name --force-include."""
+TIME_NOTE = "the folds of a diagnosis ignore time: the verdict may not hold for later rows"
 
 
 def diagnose(
@@ -32,7 +32,7 @@ def diagnose(
     source: options.Source,
     target: options.Target = None,
     alpha: Annotated[
-        float, typer.Option(help="Parameter of Beta(alpha, alpha), the law of the mixing weights; 1 in the paper.")
+        float, typer.Option(help="The mixing weights are drawn from Beta(alpha, alpha); 1 in the paper.")
     ] = 0.3,
     clean_fraction: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Share of the points that are not mixed; 0 in the paper.")
@@ -62,7 +62,7 @@ def diagnose(
     """
     reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
-        options.check_picture("output", output)
+        options.check_figure_suffix("output", output)
         options.check_source(path, target, reading)
         files = {} if csv is None else {name: csv / f"{name}.csv" for name in TABLES}
         for file in files.values():
@@ -90,7 +90,7 @@ def diagnose(
 
 
 class DiagnosedTable(NamedTuple):
-    """Table with its diagnosis, whose rows are those of the file."""
+    """Table with its diagnosis, in which row numbers are those of the file."""
 
     table: Table
     diagnosis: Diagnosis
@@ -104,7 +104,7 @@ class DiagnosedTable(NamedTuple):
         from genlabel.evaluation.diagnosis import diagnose
 
         if table.time is not None:
-            table = replace(table, notes=[*table.notes, NO_TIME])
+            table = replace(table, notes=[*table.notes, TIME_NOTE])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             X = table_pipeline(table.X, "passthrough")[:-1].fit_transform(table.X)
@@ -122,11 +122,11 @@ class DiagnosedTable(NamedTuple):
 
     @property
     def leaks(self) -> list[str]:
-        """Notes that bear upon the verdict."""
+        """Notes about leaks, which may invalidate the verdict."""
         return [note for note in self.table.notes if note.startswith(LEAK_NOTES) or "(--force-include " in note]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
+        """Return the table and its diagnosis as plain values."""
         about = {"notes": self.notes, "leaks": self.leaks, "diagnosis": self.diagnosis.to_dict()}
         return table_dict(self.table) | about
 
@@ -142,7 +142,7 @@ class DiagnosedTable(NamedTuple):
             print_line(line)
 
     def write(self, figure_path: Path | None, files: dict[str, Path]) -> list[Path]:
-        """Draw the figure and write the tables that exist; return the files."""
+        """Draw the figure and write the tables that were measured; return the files."""
         written = []
         if figure_path is not None:
             from genlabel.reporting import plot_diagnosis

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from genlabel.evaluation.table_models import FittedTable, HoldoutScores
 
 MAX_CLASSES = 8
+"""Maximum of classes whose shares are printed."""
 
 
 TableMethod = StrEnum("TableMethod", ["genlabel", "mixup", "vanilla", "stacked"])
@@ -85,9 +86,10 @@ def fit(
 
             counts = table.y.value_counts()
             shares = [f"{name} {100 * n / len(table.y):.1f} %" for name, n in counts.iloc[:MAX_CLASSES].items()]
-            classes = ", ".join(shares) + ", ..." * (len(counts) > MAX_CLASSES)
+            classes = ", ".join(shares) + (", ..." if len(counts) > MAX_CLASSES else "")
             columns = describe_columns(table.columns, table.X)
-            for line in [describe_table(table), f"classes: {classes}", *columns, *(f"note: {n}" for n in table.notes)]:
+            notes = [f"note: {note}" for note in table.notes]
+            for line in [describe_table(table), f"classes: {classes}", *columns, *notes]:
                 print_line(line)
         classifier = table_models.make_classifier(method.value, hidden, epochs or "auto")
         fitted = table_models.fit_table(
@@ -110,7 +112,7 @@ def fit(
 
 
 def _check_folder(folder: Path, force: bool) -> None:
-    """Raise unless the model can be written without losing anything else."""
+    """Raise unless the model can be written and, without `force`, overwrites nothing; other files are never lost."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder for the model")
     if folder.exists() and any(folder.iterdir()):
@@ -128,7 +130,7 @@ def _check_folder(folder: Path, force: bool) -> None:
 
 @contextmanager
 def _stage(name: str) -> Iterator[None]:
-    """Display a stage of the work on the error stream."""
+    """Show the progress of a stage on the error stream."""
     with ProgressDisplay(name) as display, use_callback(display):
         yield
 
@@ -172,10 +174,11 @@ def describe_params(params: dict[str, Any]) -> str:
 
 
 def _to_dict(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) -> dict[str, Any]:
-    found, held_out = fitted.held_out, None
-    if found is not None:
-        scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
-        held_out = {"rows": found.rows, "cases": found.cases, **scores, "class_priors": found.prior_scores}
+    held_out = None
+    if fitted.held_out is not None:
+        scores = {name: None if isnan(value) else value for name, value in fitted.held_out.scores.items()}
+        sizes = {"rows": fitted.held_out.rows, "cases": fitted.held_out.cases}
+        held_out = {**sizes, **scores, "class_priors": fitted.held_out.prior_scores}
     return {
         **table_dict(table),
         "notes": [*table.notes, *notes],

@@ -1,4 +1,4 @@
-"""Options that commands share, their checks, how a table is read, errors in one line, and exit codes."""
+"""Options that commands share and their checks, reading of a table, errors in one line, and exit codes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ReadOptions(NamedTuple):
     time: str | None
 
     def settings(self) -> dict[str, Any]:
-        """Return those that are given, as plain values."""
+        """Return the options that are set, as plain values."""
         return {name: value for name, value in self._asdict().items() if value}
 
 
@@ -132,7 +132,7 @@ def check_source(source: str, target: str | None, options: ReadOptions) -> str:
 
 
 def load_source(source: str, target: str | None, options: ReadOptions, seed: int) -> Table:
-    """Load a table; one of the user's without leaks, all with equal rows on one side of a split."""
+    """Load a table with equal rows in one group; a file or an OpenML dataset also without leaks."""
     from genlabel.data.datasets import load_table
     from genlabel.data.datasets.catalog import openml_id
     from genlabel.data.tables import drop_leaks, group_duplicates
@@ -167,21 +167,21 @@ def check_jobs(jobs: int, dask: str | None = None) -> None:
         check_dask_scheduler(dask)
 
 
-def check_share(test_size: float) -> None:
+def check_test_size(test_size: float) -> None:
     """Raise unless the share of the test rows is valid."""
     from genlabel._validation import check_interval
 
     check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
 
 
-def check_picture(name: str, path: Path | None) -> None:
-    """Raise if the suffix of a path is not that of a figure."""
+def check_figure_suffix(name: str, path: Path | None) -> None:
+    """Raise if the path of an option does not end like a figure."""
     if path is not None and path.suffix.lower() not in FIGURE_SUFFIXES:
         raise ValueError(f"{name}={str(path)!r} ends in {path.suffix!r}; end it in one of {', '.join(FIGURE_SUFFIXES)}")
 
 
 def check_outputs(**paths: Path | None) -> None:
-    """Raise unless files can be written, given by the names of their options; create their folders."""
+    """Raise unless the files of options (name=path) can be written; create their folders."""
     for name, path in paths.items():
         if path is None:
             continue
@@ -196,7 +196,7 @@ def check_outputs(**paths: Path | None) -> None:
 
 
 def check_not_overwriting_input(source: str, **paths: Path | None) -> None:
-    """Raise if a result, given by the name of its option, would overwrite the table that is read."""
+    """Raise if the file of an option (name=path) is the table itself."""
     for name, path in paths.items():
         if path is not None and path.is_file() and Path(source).is_file() and path.samefile(source):
             raise ValueError(f"{name}={str(path)!r} is the table itself, which would be lost; name another file")
@@ -214,7 +214,7 @@ def check_report(path: Path | None, source: str) -> None:
 
 
 def command_line(context: typer.Context) -> str:
-    """Return the running command as it can be typed again: what was given, without defaults."""
+    """Return the running command as it can be typed again, without the options that have their defaults."""
     words = ["genlabel", str(context.info_name)]
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
@@ -235,8 +235,8 @@ def command_line(context: typer.Context) -> str:
 def one_line_errors(interrupted: str = "nothing was written", debug: bool | None = None) -> Iterator[None]:
     """Turn an error about the input into one red line and exit code 2, a bug of genlabel into exit code 3.
 
-    An interrupt has exit code 130 and a line with the state after it. The option --debug lets all errors through; a
-    command without it (None) lets bugs through.
+    An interrupt gives exit code 130 and a line with the text `interrupted`. All errors are raised if `debug` is True;
+    if it is None, because the command has no option --debug, bugs are raised.
     """
     try:
         with _resend_lost_interrupts():
@@ -259,7 +259,7 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
 
 @contextmanager
 def _resend_lost_interrupts() -> Iterator[None]:
-    """Send an interrupt again that arrived in a destructor or a garbage collection, where Python cannot raise it."""
+    """Send an interrupt again if it arrived in a destructor or the garbage collection, where Python cannot raise it."""
     previous_hook, timers = sys.unraisablehook, list[Timer]()
 
     def interrupt() -> None:
@@ -286,8 +286,8 @@ def _resend_lost_interrupts() -> Iterator[None]:
             timer.cancel()
 
 
-def end(failed: int, what: str = "fits") -> None:
-    """Exit with code 1 if some of the work failed, after a line that counts the failures."""
-    if failed:
-        print_line(f"\nfailed: {failed} of the {what}, see above; the same command tries them again")
+def exit_if_failed(count: int, noun: str = "fits") -> None:
+    """Exit with code 1 if some of the work failed, after a line with the number of failures."""
+    if count:
+        print_line(f"\nfailed: {count} of the {noun}, see above; the same command tries them again")
         raise typer.Exit(1)

@@ -81,10 +81,11 @@ def predict(
             display.start(len(new.X), f"predicting {len(new.X)} rows")
             predictions = table_models.predict_table(loaded, new.X, intervals=intervals, on_rows=display.advance)
         if copied is not None:
-            both = [name for name in copied.columns if name in predictions.columns]
-            if both:
-                known = join_names(both)
-                raise ValueError(f"the file has columns of predictions, {known}; copy other columns with --id")
+            duplicates = [name for name in copied.columns if name in predictions.columns]
+            if duplicates:
+                raise ValueError(
+                    f"the file has columns of predictions, {join_names(duplicates)}; copy other columns with --id"
+                )
             predictions = pd.concat([copied, predictions], axis=1)
         if output is None and isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
             sys.stdout.reconfigure(encoding="utf-8")  # a file must keep all characters
@@ -108,12 +109,13 @@ def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> lis
             f"1 in {1 / level:.0f} is usual"
         )
     if new.y is not None and (new.y >= 0).any():
-        scores, known = score_predictions(model, predictions, new.y), int((new.y >= 0).sum())
-        unknown = len(predictions) - known
-        others = f"; {unknown} have none, or one that training did not have" if unknown else ""
+        scores = score_predictions(model, predictions, new.y)
+        n_known = int((new.y >= 0).sum())
+        n_unknown = len(predictions) - n_known
+        others = f"; {n_unknown} have no class, or one that training did not have" if n_unknown else ""
         lines.append(
             f"the file has the target: accuracy {100 * scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f} on "
-            f"{known} rows of known classes{others}"
+            f"{n_known} rows of known classes{others}"
         )
         lines.append("these scores are too good if rows of the training table are among them")
     return lines

@@ -61,18 +61,16 @@ def train_images(
     weight_decay: Annotated[float, typer.Option(min=0.0, help="Weight decay of SGD.")] = 1e-4,
     alpha: Annotated[
         float | None,
-        typer.Option(
-            help="Parameter of Beta(alpha, alpha), the law of the mixing weights.", show_default="1, manifold 2"
-        ),
+        typer.Option(help="The mixing weights are drawn from Beta(alpha, alpha).", show_default="1, manifold 2"),
     ] = None,
     lam_per: Annotated[LamPer, typer.Option(help="A mixing weight for each image or for each batch.")] = LamPer.sample,
     gamma: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the generated label.")] = 0.1,
     beta: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Memory of the moving averages of the Gaussians.")
+        float, typer.Option(min=0.0, max=1.0, help="Decay of the moving averages of the Gaussians.")
     ] = 0.95,
     statistics: Annotated[
         Statistics,
-        typer.Option(help="Points of the Gaussians: nearly clean mixed points, all clean points, or a part of these."),
+        typer.Option(help="Points of the Gaussians: nearly clean mixed points, all clean points, or some of these."),
     ] = Statistics.near,
     augment: Annotated[
         bool | None,
@@ -245,13 +243,18 @@ def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders:
 
 def _scores(results: list[dict[str, Any]]) -> str:
     """Return the scores of a seed, or mean and standard deviation over several."""
-    accuracy, loss = ([result[name] for result in results] for name in ("accuracy", "log_loss"))
-    spreads = (f" ± {100 * stdev(accuracy):.2f}", f" ± {stdev(loss):.4f}") if len(results) > 1 else ("", "")
-    return f"test accuracy {100 * mean(accuracy):.2f}{spreads[0]} %, log-loss {mean(loss):.4f}{spreads[1]}"
+    accuracy = [result["accuracy"] for result in results]
+    loss = [result["log_loss"] for result in results]
+    if len(results) == 1:
+        return f"test accuracy {100 * accuracy[0]:.2f} %, log-loss {loss[0]:.4f}"
+    return (
+        f"test accuracy {100 * mean(accuracy):.2f} ± {100 * stdev(accuracy):.2f} %, log-loss {mean(loss):.4f} ± "
+        f"{stdev(loss):.4f}"
+    )
 
 
 def _prepare_folder(folder: Path, resume: bool, restart: bool) -> None:
-    """Create the folder, and raise if it has a run that was neither to be resumed nor to be deleted."""
+    """Create the folder; raise if it has a run and neither `resume` nor `restart` is set."""
     checkpoint = folder / CHECKPOINT
     if checkpoint.exists() and restart:
         checkpoint.unlink(missing_ok=True)

@@ -15,11 +15,11 @@ from genlabel._validation import check_count, warn
 
 HINT = "give a number of folds, a splitter, or pairs (train, valid) of row indices"
 MISSING = -1
-"""Index of a row that was dropped, since its weight is 0."""
+"""Index of a row that was dropped, because its weight is 0."""
 
 
 class Fold(NamedTuple):
-    """Indices of the rows that a model is fitted to, and of those that it is evaluated on."""
+    """Indices of the training rows and of the validation rows of a fold."""
 
     train: NDArray[np.intp]
     valid: NDArray[np.intp]
@@ -44,16 +44,16 @@ def make_folds(
     cv : int, splitter or iterable of pairs (train, valid)
         Pairs hold row indices, or masks.
     method : str
-        Rule for a number of folds: "round_robin" is :func:`round_robin_folds`, and "stratified" scikit-learn's
-        `StratifiedKFold`; a class of fewer rows than folds makes the folds fewer, with a warning, unless it has one row
-        only. "rare" is :func:`stratified_folds_rare`, whose folds are as many as asked for.
+        Rule where `cv` is a number of folds: "round_robin" is :func:`round_robin_folds`, "stratified" is scikit-learn's
+        `StratifiedKFold`. Both use fewer folds, with a warning, if a class has fewer rows, but at least two. "rare" is
+        :func:`stratified_folds_rare`, which always uses `cv` folds.
     classes : array (k,), optional
         Labels of the classes.
     X : array, optional
         Features, for a splitter.
     rows, n_rows : array (n,), int
-        Where the given rows are only some `rows` of a table of `n_rows`, indices of pairs refer to the table; rows that
-        were dropped are left out.
+        If `y` has only some `rows` of a table of `n_rows`, the pairs of `cv` index the table; indices of other rows are
+        ignored.
     groups : array (n,), optional
         Group numbers; the rows of a group are held out together.
 
@@ -65,12 +65,14 @@ def make_folds(
     """
     labels = np.arange(int(y.max()) + 1) if classes is None else classes
     if isinstance(cv, Integral):
-        number = _assign_folds(check_count("cv", cv, low=2), y, seed, method, labels, groups)
-        folds = [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number[number >= 0])]
+        fold_of_row = _assign_folds(check_count("cv", cv, low=2), y, seed, method, labels, groups)
+        folds = []
+        for number in np.unique(fold_of_row[fold_of_row >= 0]):
+            folds.append(Fold(np.flatnonzero(fold_of_row != number), np.flatnonzero(fold_of_row == number)))
     elif hasattr(cv, "split") and not isinstance(cv, str):
-        given = (np.zeros((len(y), 1)) if X is None else X, labels[y], *([] if groups is None else [groups]))
+        arguments = (np.zeros((len(y), 1)) if X is None else X, labels[y], *([] if groups is None else [groups]))
         try:
-            folds = [Fold(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(*given)]
+            folds = [Fold(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(*arguments)]
         except ValueError as error:
             raise ValueError(f"cv={cv!r} could not split the rows: {error}; {HINT}") from error
     elif groups is not None:
@@ -83,11 +85,11 @@ def make_folds(
             index[rows] = np.arange(len(y))
         pairs = [tuple(pair) if np.iterable(pair) else (pair,) for pair in cv]
         if any(len(pair) != 2 for pair in pairs):
-            raise ValueError(f"cv has a fold that is no pair (train, valid); {HINT}")
+            raise ValueError(f"cv has a fold that is not a pair (train, valid); {HINT}")
         folds = [Fold(_row_indices(train, index), _row_indices(valid, index)) for train, valid in pairs]
     if not folds and np.bincount(y).max() < 2:
         raise ValueError(
-            f"each of {len(y)} rows has a class of its own, so none can be held out; give more rows of a class, or "
+            f"each of the {len(y)} rows has a class of its own, so none can be held out; give more rows of a class, or "
             "merge classes"
         )
     if not folds:
@@ -103,71 +105,82 @@ def _assign_folds(
     """Return the fold of each row, (n,), -1 for a row that is never held out, with warnings about rare classes."""
     sizes = np.bincount(y)
     if groups is not None:
-        number = grouped_folds(y, groups, count, seed)
-        never = np.bincount(y[number >= 0], minlength=len(sizes)) == 0
-        problems = {"too few groups{more}: it is trained on, but never held out": never}
-    elif method == "rare":
-        number = stratified_folds_rare(y, count, seed)
-        problems = {
-            "a single row{more}: it is trained on, but never held out, so no score counts it": sizes == 1,
-            "two rows{more}: each is held out from networks that know the other alone, so its score is a guess": (
-                sizes == 2
-            ),
-        }
+        fold_of_row = grouped_folds(y, groups, count, seed)
+        never_held_out = np.bincount(y[fold_of_row >= 0], minlength=len(sizes)) == 0
+        problems = [(never_held_out, "too few groups", "it is trained on, but never held out")]
+    elif method != "rare":
+        return _stratified_folds(y, count, seed, method, classes)
     else:
-        smallest = int(sizes[sizes > 1].min()) if sizes.max() > 1 else 2
-        if smallest < count:
-            names = classes[: len(sizes)][sizes == smallest].tolist()
-            why = f"class {names[0]!r} has only {smallest} samples" if names else "no class has 2 samples"
-            warn("cv", f"cv={count} folds, but {why}; using {smallest} folds", UserWarning)
-            count = smallest
-        if method == "round_robin":
-            return round_robin_folds(y, count, seed)
-        # NOTE: the paper's setting uses these folds, all others round_robin_folds; published results rest on both.
-        number = np.empty(len(y), dtype=np.intp)
-        for f, (_, valid) in enumerate(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y)):
-            number[valid] = f
-        return number
+        fold_of_row = stratified_folds_rare(y, count, seed)
+        problems = [
+            (sizes == 1, "a single row", "it is trained on, but never held out, so no score counts it"),
+            (
+                sizes == 2,
+                "two rows",
+                "each is held out from networks that know only the other, so its score is a guess",
+            ),
+        ]
     messages = []
-    for text, is_rare in problems.items():
+    for is_rare, number_of_rows, consequence in problems:
         names = classes[: len(sizes)][is_rare].tolist()
         if names:
-            more = f" (and so for {len(names) - 1} more)" if len(names) > 1 else ""
-            messages.append(f"class {names[0]!r} has {text.format(more=more)}")
+            others = f" (and {len(names) - 1} more classes)" if len(names) > 1 else ""
+            messages.append(f"class {names[0]!r}{others} has {number_of_rows}: {consequence}")
     if messages:
         warn("rare", "; ".join(messages), UserWarning)
-    return number
+    return fold_of_row
+
+
+def _stratified_folds(
+    y: NDArray[np.intp], count: int, seed: Any, method: str, classes: NDArray[Any]
+) -> NDArray[np.intp]:
+    """Return the fold of each row, (n,), with fewer folds, and a warning, if a class of several rows has fewer rows."""
+    sizes = np.bincount(y)
+    smallest = int(sizes[sizes > 1].min()) if sizes.max() > 1 else 2
+    if smallest < count:
+        names = classes[: len(sizes)][sizes == smallest].tolist()
+        reason = f"class {names[0]!r} has only {smallest} samples" if names else "no class has 2 samples"
+        warn("cv", f"cv={count} folds, but {reason}; using {smallest} folds", UserWarning)
+        count = smallest
+    if method == "round_robin":
+        return round_robin_folds(y, count, seed)
+    # NOTE: the paper's setting uses these folds, all others round_robin_folds; published results rest on both.
+    fold_of_row = np.empty(len(y), dtype=np.intp)
+    for number, (_, valid) in enumerate(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y)):
+        fold_of_row[valid] = number
+    return fold_of_row
 
 
 def round_robin_folds(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
-    """Return the fold of each row, (n,): shuffled classes take folds in turn, each from where the last one stopped.
+    """Return the fold of each row, (n,): the rows, sorted by class and shuffled within it, go to the folds in turn.
 
-    It is ours since, unlike `StratifiedKFold`, it also takes a class of a single row.
+    It is ours because, unlike `StratifiedKFold`, it also accepts a class with a single row.
     """
     shuffled = as_rng(seed).permutation(len(y))
     order = shuffled[np.argsort(y[shuffled], kind="stable")]
-    number = np.empty(len(y), dtype=np.intp)
-    number[order] = np.arange(len(y)) % count
-    return number
+    fold_of_row = np.empty(len(y), dtype=np.intp)
+    fold_of_row[order] = np.arange(len(y)) % count
+    return fold_of_row
 
 
 def stratified_folds_rare(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
     """Return the fold of each row, (n,), in turn; -1 for a row that is the only one of its class.
 
-    A class of few rows is held out in as few folds, a single row in none: each fold trains on every class.
+    A class with fewer rows than folds is held out in as many folds as it has rows, a single row in none: every fold
+    trains on every class.
     """
-    alone = np.bincount(y)[y] == 1
-    number = np.full(len(y), -1, dtype=np.intp)
-    number[~alone] = round_robin_folds(y[~alone], min(count, int((~alone).sum())), seed)
-    return number
+    single = np.bincount(y)[y] == 1
+    fold_of_row = np.full(len(y), -1, dtype=np.intp)
+    fold_of_row[~single] = round_robin_folds(y[~single], min(count, int((~single).sum())), seed)
+    return fold_of_row
 
 
 def grouped_folds(y: NDArray[np.intp], groups: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
     """Return the fold of each row, (n,), the same for all rows of a group; -1 for a group that is never held out.
 
-    Groups of several rows, the largest first, go to the fold where their classes are rarest; single rows take folds in
-    turn. Groups of a class that would be missing in training are never held out: `StratifiedGroupKFold` has no such
-    rule.
+    Groups of several rows, the largest first, go to the fold where their classes are rarest; groups of one row take
+    folds in turn. A class of which one fold holds out all rows would be missing in training, so its groups are never
+    held out: `StratifiedGroupKFold` has no such rule.
 
     >>> grouped_folds(np.array([0, 0, 0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 3, 4, 4]), 2, 0).tolist()
     [0, 0, 1, 1, 0, 1, -1, -1]
@@ -175,29 +188,30 @@ def grouped_folds(y: NDArray[np.intp], groups: NDArray[np.intp], count: int, see
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
         raise ValueError("all rows are in one group, but folds need two; leave the groups out")
-    table = np.zeros((len(sizes), int(y.max()) + 1))
-    np.add.at(table, (group, y), 1.0)
-    table /= table.sum(0)
-    several = as_rng(seed).permutation(np.flatnonzero(sizes > 1))
-    held_out, fold_of_group = np.zeros((count, table.shape[1])), np.full(len(sizes), -1, dtype=np.intp)
-    for g in several[np.argsort(-sizes[several], kind="stable")]:
-        fold = int(((held_out + table[g]) ** 2 - held_out**2).sum(1).argmin())
+    class_shares = np.zeros((len(sizes), int(y.max()) + 1))  # share of each class that is in each group
+    np.add.at(class_shares, (group, y), 1.0)
+    class_shares /= class_shares.sum(0)
+    shuffled = as_rng(seed).permutation(np.flatnonzero(sizes > 1))
+    held_out = np.zeros((count, class_shares.shape[1]))
+    fold_of_group = np.full(len(sizes), -1, dtype=np.intp)
+    for g in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+        fold = int(((held_out + class_shares[g]) ** 2 - held_out**2).sum(1).argmin())
         fold_of_group[g] = fold
-        held_out[fold] += table[g]
-    number = fold_of_group[group]
-    alone = sizes[group] == 1
-    number[alone] = round_robin_folds(y[alone], count, seed)
+        held_out[fold] += class_shares[g]
+    fold_of_row = fold_of_group[group]
+    single = sizes[group] == 1
+    fold_of_row[single] = round_robin_folds(y[single], count, seed)
     for c in range(int(y.max()) + 1):
         of_class = y == c
-        if len(np.unique(number[of_class])) == 1 and number[of_class].max() >= 0:
-            number = np.where(np.isin(group, group[of_class]), -1, number)
-    if (number < 0).all():
-        raise ValueError("each class is in one group only, so that no group can be held out; leave the groups out")
-    return number
+        if len(np.unique(fold_of_row[of_class])) == 1 and fold_of_row[of_class].max() >= 0:
+            fold_of_row = np.where(np.isin(group, group[of_class]), -1, fold_of_row)
+    if (fold_of_row < 0).all():
+        raise ValueError("each class is in one group only, so no group can be held out; leave the groups out")
+    return fold_of_row
 
 
 def folds_by_size(n: int) -> tuple[int, int | None]:
-    """Return the number of folds for a number of rows, and how many of the folds are used (None is all).
+    """Return the number of folds for `n` rows, and how many of the folds are used (None for all).
 
     >>> folds_by_size(100), folds_by_size(1_000), folds_by_size(100_000)
     ((6, None), (4, None), (10, 2))
@@ -210,7 +224,7 @@ def folds_by_size(n: int) -> tuple[int, int | None]:
 def check_folds(
     folds: Sequence[Fold], cv: Any, y: NDArray[np.intp], classes: NDArray[Any], weight: NDArray[np.float64] | None
 ) -> None:
-    """Raise unless every fold trains on each of the classes, and holds out rows of positive weight."""
+    """Raise unless every fold trains on every class and holds out rows of positive weight."""
     for train, valid in folds:
         missing = np.setdiff1d(np.arange(len(classes)), y[train])
         if len(missing):
@@ -221,32 +235,32 @@ def check_folds(
 
 
 def training_rows(train: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the rows to train on: those given, and all of a class that would have none.
+    """Return a mask (n,) of the rows to train on: `train`, and all rows of a class that has none in it.
 
     >>> training_rows(np.array([2]), np.array([0, 1, 1])).tolist()
     [True, False, True]
     """
     mask = np.zeros(len(y), dtype=bool)
     mask[train] = True
-    left = np.bincount(y[mask], minlength=int(y.max()) + 1)
-    return mask | (left == 0)[y]
+    counts = np.bincount(y[mask], minlength=int(y.max()) + 1)
+    return mask | (counts == 0)[y]
 
 
 def fold_numbers(folds: Sequence[Fold], n: int) -> NDArray[np.intp]:
     """Return the fold that holds out each of `n` rows; raise unless each is held out once."""
-    number = np.full(n, -1, dtype=np.intp)
-    for f, fold in enumerate(folds):
-        number[fold.valid] = f
-    if (number < 0).any() or sum(len(fold.valid) for fold in folds) != n:
+    fold_of_row = np.full(n, -1, dtype=np.intp)
+    for number, fold in enumerate(folds):
+        fold_of_row[fold.valid] = number
+    if (fold_of_row < 0).any() or sum(len(fold.valid) for fold in folds) != n:
         raise ValueError("cross_fit=True needs every row in the validation part of exactly one fold of cv")
-    return number
+    return fold_of_row
 
 
-def _row_indices(given: Any, index: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the indices of given rows of a table, or of a mask; those that were dropped are left out."""
-    rows = as_numpy(given)
+def _row_indices(rows_or_mask: Any, index: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the `index` of rows of a table, given by row numbers or a mask, without rows that were dropped."""
+    rows = as_numpy(rows_or_mask)
     if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "biu"):
-        raise ValueError(f"cv names the rows {given!r}; they must be whole numbers, or a mask of True and False")
+        raise ValueError(f"cv names the rows {rows_or_mask!r}; they must be whole numbers, or a mask of True and False")
     if rows.dtype == bool:
         if len(rows) != len(index):
             raise ValueError(f"cv has a mask of {len(rows)} rows, but X has {len(index)}")

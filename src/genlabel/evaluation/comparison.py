@@ -31,7 +31,7 @@ SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibrat
 COLUMNS = ["method", "split", *SCORES, "seconds", "params", "held_out"]
 """Columns of a comparison."""
 PRIOR_BASELINE = "class shares"
-"""Name of the method that ignores the features: its accuracy is the share of the most frequent class."""
+"""Name, in records, of the method that predicts the class priors; its accuracy is that of the most frequent class."""
 
 
 def compare(
@@ -154,10 +154,10 @@ def default_methods(
     ----------
     network : "auto", "logistic", "mlp" or sequence of int
     density : "stacked", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
-        "auto" lets GenLabel choose by cross-validation, and adds a generative classifier for each of the two.
+        "auto" lets GenLabel choose "gaussian" or "kernel" by cross-validation, and adds generative classifiers of both.
     epochs : "auto" or int
     paper : bool
-        Also GenLabel and mixup with the setting of the paper, whose grids take about ten times as long.
+        Add GenLabel and mixup with the setting of the paper, whose grids take about ten times as long.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def default_methods(
         "mixup": MixupClassifier(**common),
         "GenLabel": GenLabelClassifier(density=density, **common),
     }
-    if paper:  # the network and the epochs of the paper in the place of "auto"
+    if paper:  # "auto" becomes the network and the epochs of the paper
         settings: dict[str, Any] = {
             "network": "mlp" if isinstance(network, str) and network == "auto" else network,
             "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
@@ -189,29 +189,32 @@ def default_methods(
 
 
 def as_results(records: pd.DataFrame) -> pd.DataFrame:
-    """Return records of a comparison as `compare` does."""
+    """Return the records of a comparison with the columns of `compare`."""
     return records.rename(columns={"parameters": "params"}).reindex(columns=COLUMNS)
 
 
 def score_table(log_proba: Any, y: Any) -> dict[str, float]:
-    """Return the metrics of log-probabilities (m, k) for class indices y (m,); the AUC is NaN if there is one class."""
+    """Return the metrics of log-probabilities (m, k) for class indices y (m,); the AUC is NaN if `y` has one class."""
     clipped = np.maximum(log_proba, np.log(MIN_PROBABILITY))
     balanced = float(balanced_accuracy(clipped, y))
     return score_log_proba(log_proba, y) | {"balanced_accuracy": balanced, "auc": roc_auc(clipped, y)}
 
 
 def count_warnings(caught: CaughtWarnings) -> dict[str, int]:
-    """Return how often each warning was issued, except those about code, which are for its authors."""
-    about_code = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
-    return dict(Counter(" ".join(str(w.message).split()) for w in caught if not issubclass(w.category, about_code)))
+    """Return how often each warning was issued, without warnings for developers."""
+    for_developers = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+    for_users = [warning for warning in caught if not issubclass(warning.category, for_developers)]
+    return dict(Counter(" ".join(str(warning.message).split()) for warning in for_users))
 
 
 def hash_table(table: Table) -> str:
     """Return a hash of the content of a table: names, types, values, labels, groups and times."""
     digest = sha256()
-    optional = {"groups": table.groups, "time": table.time}
-    more = [part.to_frame(name) for name, part in optional.items() if part is not None]
-    for part in (table.X, table.y.to_frame("y"), *more):
+    parts = [table.X, table.y.to_frame("y")]
+    parts += [
+        part.to_frame(name) for name, part in (("groups", table.groups), ("time", table.time)) if part is not None
+    ]
+    for part in parts:
         digest.update(repr([(str(name), str(kind)) for name, kind in part.dtypes.items()]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
     return digest.hexdigest()[:16]

@@ -26,7 +26,7 @@ IMAGE_METHODS = (
     "cutmix-genlabel",
     "adamixup",
 )
-"""Names of a mixer, with labels by arXiv Alg. 3 in place of linear ones where the name has "genlabel"."""
+"""Names of methods; those with "genlabel" have the labels of arXiv Alg. 3 instead of linear ones."""
 MANIFOLD_DEPTHS = (0, 1, 2)
 """NOTE[PAPER]: the depths of manifold mixup are not given: here the input, or the first or second stage."""
 LENET_SIZES = range(8, 33)
@@ -48,10 +48,8 @@ class ImageMethod(NamedTuple):
         if not self.learns_to_mix:
             train_network(network, batches, mixer=self.mixer, labeler=self.labeler, **options)
             return
-        policy, critic = (
-            SmallConvNet(inputs, outputs, seed=[seed, outputs]).to(device)
-            for inputs, outputs in ((2 * channels, 3), (channels, 2))
-        )
+        policy = SmallConvNet(2 * channels, 3, seed=[seed, 3]).to(device)
+        critic = SmallConvNet(channels, 2, seed=[seed, 2]).to(device)
         train_adamixup_network(network, batches, policy=policy, critic=critic, **options)
 
 
@@ -96,17 +94,21 @@ def choose_network(network: str, x: NDArray[np.uint8], num_classes: int) -> tupl
     if network == "lenet5":
         if height != width or height < LENET_SIZES.start:
             raise ValueError(
-                f"network='lenet5' takes square images with sides of at least {LENET_SIZES.start} pixels, these are "
-                f"{width} x {height}; use 'resnet18'"
+                f"network='lenet5' takes square images with sides of at least {LENET_SIZES.start} pixels, but these "
+                f"are {width} x {height}; use 'resnet18'"
             )
         arguments["size"] = height
     return network, arguments
 
 
 def pixel_moments(x: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
-    """Return mean and deviation of the pixels of each channel, scaled to [0, 1]; that of a constant channel is 1."""
+    """Return mean and standard deviation of the pixels of each channel, in [0, 1]; the latter is 1 if it were 0."""
     values = np.arange(256) / 255.0
-    shares = [np.bincount(x[:, c].ravel(), minlength=256) / x[:, c].size for c in range(x.shape[1])]
-    mean = [float(share @ values) for share in shares]
-    spread = [float(np.sqrt(share @ (values - m) ** 2)) for share, m in zip(shares, mean, strict=True)]
-    return mean, [s if s > 0 else 1.0 for s in spread]
+    means, deviations = [], []
+    for c in range(x.shape[1]):
+        shares = np.bincount(x[:, c].ravel(), minlength=256) / x[:, c].size
+        mean = float(shares @ values)
+        deviation = float(np.sqrt(shares @ (values - mean) ** 2))
+        means.append(mean)
+        deviations.append(deviation if deviation > 0 else 1.0)
+    return means, deviations

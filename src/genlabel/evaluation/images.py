@@ -59,8 +59,8 @@ class TrainedImages:
     """Name and arguments of the network."""
     classes: list[str]
     history: list[dict[str, float]]
-    """Metrics of each epoch: epoch (from 1), loss, held_out_accuracy and held_out_log_loss (NaN without held-out
-    images), images_per_second."""
+    """Metrics of each epoch: epoch (from 1), loss, images_per_second, held_out_accuracy and held_out_log_loss (both NaN
+    without held-out images)."""
     test: ImageScores
     """Scores of the last epoch on the test images."""
     best_epoch: int | None
@@ -102,9 +102,9 @@ def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
     except OSError:
         raise
     except Exception as error:  # torch may raise anything
-        raise ValueError(f"{str(path)!r} is no file of a network; {hint}") from error
+        raise ValueError(f"{str(path)!r} is not a saved network; {hint}") from error
     if not isinstance(saved, dict) or saved.keys() != {"network", "arguments", "classes", "state"}:
-        raise ValueError(f"{str(path)!r} is not such a file, perhaps a checkpoint or a state dict; {hint}")
+        raise ValueError(f"{str(path)!r} is not a saved network, perhaps a checkpoint or a state dict; {hint}")
     network = IMAGE_NETWORKS[saved["network"]](**saved["arguments"])
     network.load_state_dict(saved["state"])
     return network.eval(), saved["classes"]
@@ -151,12 +151,12 @@ def train_images(
         Parameter of the Beta distribution of lam; if not given, 2 for manifold mixup and 1 for mixup and CutMix.
         AdaMixup learns its own weights.
     lam_per : "sample" or "batch"
-        Whether each image has a lam of its own, or a batch has one (the paper's).
+        Draw a lam for each image, or one for each batch as in the paper.
     gamma, beta, statistics
-        Options of the methods with GenLabel: share of the generated label, decay, and the rows for the moments; see
+        Options of the methods with GenLabel: share of the generated label, decay, and the rows of the moments; see
         :class:`genlabel.densities.OnlineGaussianDensity`.
     augment : bool, optional
-        Whether to crop and flip at random; by default, for images of three channels.
+        Crop and flip at random; by default for images of three channels.
     optimizer : "sgd", "adam" or Optimizer
     seed : int
         Seed of weights, order, mixing and held-out images; the same for all methods.
@@ -165,8 +165,8 @@ def train_images(
     precision : "auto", "float32" or "bf16"
         "auto" is bf16 on a GPU that has it, if the network is faster with it.
     held_out : float or int
-        Share (a float, at most 0.5) or number (an int) of the training images that are held out and choose the best
-        epoch; 0 is none.
+        Share (a float, at most 0.5) or number (an int) of the training images that are held out to choose the best
+        epoch; 0 holds out none.
     callback : Callback, optional
         Its `on_epoch_end` receives the metrics of each epoch.
     checkpoint : path, optional
@@ -181,7 +181,7 @@ def train_images(
     """
     arguments = dict(locals())
     if not isinstance(images, ImageDataset):
-        raise TypeError(f"images is a {type(images).__name__}; give an ImageDataset, as load_images makes it")
+        raise TypeError(f"images is a {type(images).__name__}; give an ImageDataset, such as that of load_images")
     if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
         raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
     check_count("seed", seed, low=0)
@@ -189,7 +189,8 @@ def train_images(
     image_method = make_image_method(
         method, len(images.classes), alpha=alpha, lam_per=lam_per, gamma=gamma, beta=beta, statistics=statistics
     )
-    rule, torch_device = resolve_optimizer(optimizer), _resolve_device(device)
+    resolved_optimizer = resolve_optimizer(optimizer)
+    torch_device = _resolve_device(device)
     if isinstance(held_out, float):
         share = check_interval("held_out", held_out, 0.0, 0.5, "0.1 holds out one image in ten")
         count = int(share * len(images.y_train))
@@ -197,9 +198,9 @@ def train_images(
         count = check_count("held_out", held_out, low=0)
     training, validation = hold_out(images.y_train, count, seed)
     x, y = images.x_train[training], images.y_train[training]
-    architecture = choose_network(network, x, len(images.classes))
-    weights = np.random.default_rng(seed).spawn(1)[0]
-    net = IMAGE_NETWORKS[architecture[0]](**architecture[1], seed=weights).to(torch_device)
+    network, network_arguments = choose_network(network, x, len(images.classes))
+    weights_rng = np.random.default_rng(seed).spawn(1)[0]
+    net = IMAGE_NETWORKS[network](**network_arguments, seed=weights_rng).to(torch_device)
     batches = ImageBatches(
         x,
         y,
@@ -214,11 +215,11 @@ def train_images(
     if precision != "auto":
         channels_last = compile_config.graphs and precision == "bf16"
         compile_config = replace(compile_config, precision=precision, channels_last=channels_last)
-    settings = {name: arguments[name] for name in SETTINGS}
     checksum = 0
     for array in (images.x_train, images.y_train, images.x_test, images.y_test):
         checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
-    settings |= {"network": architecture[0], "optimizer": repr(rule), "data": checksum}
+    settings = {name: arguments[name] for name in SETTINGS}
+    settings |= {"network": network, "optimizer": repr(resolved_optimizer), "data": checksum}
     n = len(batches) * min(batch_size, len(x))
     x_val, y_val = images.x_train[validation], images.y_train[validation]
     history = _TrainingHistory(net, x_val, y_val, n, settings, checkpoint, callback)
@@ -231,7 +232,7 @@ def train_images(
         torch_device,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
-        optimizer=rule,
+        optimizer=resolved_optimizer,
         epochs=check_count("epochs", epochs),
         compile_config=compile_config,
         callback=history,
@@ -246,7 +247,7 @@ def train_images(
         net.load_state_dict(last_state)
     return TrainedImages(
         network=net.eval(),
-        architecture=architecture,
+        architecture=(network, network_arguments),
         classes=images.classes,
         history=history.history,
         test=_score_images(net, images.x_test, images.y_test),
@@ -258,7 +259,7 @@ def train_images(
 
 
 def _resolve_device(device: str) -> torch.device:
-    """Return the device of a name; each of several processes on a machine has a GPU of its own."""
+    """Return the device of a name; "auto" gives each of several processes on a machine a GPU of its own."""
     if device == "auto":
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
     try:
@@ -282,8 +283,8 @@ def _state_on_cpu(network: StagedNetwork) -> dict[str, Tensor]:
 class _TrainingHistory(Callback):
     """Callback that records the metrics of each epoch, and the state dict of the best one.
 
-    They are measured on held-out images `x`, `y`, which may be empty; an epoch has `n` training images. With a
-    `checkpoint` of the training, the history is saved beside it, and continued if the settings are the same.
+    Scores are measured on held-out images `x`, `y`, which may be empty; an epoch has `n` training images. With a
+    `checkpoint` of the training, the history is saved next to it, and continued if the settings are the same.
     """
 
     def __init__(
@@ -303,20 +304,23 @@ class _TrainingHistory(Callback):
         self.best_state: dict[str, Tensor] | None = None
         self._path = None if checkpoint is None else Path(f"{checkpoint}.history")
         if self._path is not None and Path(str(checkpoint)).exists():
-            if not self._path.exists():
-                name = self._path.name
-                raise ValueError(f"the checkpoint has no {name!r} beside it; start over with another checkpoint path")
-            saved = torch.load(self._path, weights_only=True, map_location="cpu")
-            for name, value in settings.items():
-                if saved["settings"].get(name) != value:
-                    raise ValueError(
-                        f"the checkpoint beside {str(self._path)!r} was made with "
-                        f"{name}={saved['settings'].get(name)!r}, not {value!r}; use the same settings, or start over "
-                        "with another checkpoint path, on the command line with --restart or another --output"
-                    )
-            self.history, self.best_epoch, self.best_state = saved["history"], saved["best_epoch"], saved["best_state"]
+            self._resume(self._path)
         self._save()
         self._start = perf_counter()
+
+    def _resume(self, path: Path) -> None:
+        """Load the history of a run with the same settings."""
+        if not path.exists():
+            raise ValueError(f"{str(path)!r}, the history of the checkpoint, is missing; use another checkpoint path")
+        saved = torch.load(path, weights_only=True, map_location="cpu")
+        for name, value in self.settings.items():
+            saved_value = saved["settings"].get(name)
+            if saved_value != value:
+                raise ValueError(
+                    f"the checkpoint of {str(path)!r} was made with {name}={saved_value!r}, not {value!r}; use the "
+                    "same settings or another checkpoint path (--restart or another --output on the command line)"
+                )
+        self.history, self.best_epoch, self.best_state = saved["history"], saved["best_epoch"], saved["best_state"]
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Record an epoch that ended with the mean loss `logs["loss"]`."""
@@ -332,9 +336,9 @@ class _TrainingHistory(Callback):
             "held_out_log_loss": scores.log_loss,
             "images_per_second": self.n / seconds,
         }
-        self.history = [*(earlier for earlier in self.history if earlier["epoch"] < number), current]
-        ranks = [(one["held_out_accuracy"], -one["held_out_log_loss"]) for one in self.history]
-        if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):  # accuracy first, then log-loss
+        self.history = [*(entry for entry in self.history if entry["epoch"] < number), current]
+        ranks = [(entry["held_out_accuracy"], -entry["held_out_log_loss"]) for entry in self.history]
+        if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):
             self.best_epoch, self.best_state = number, _state_on_cpu(self.network)
         self._save()
         if self._callback is not None:
@@ -342,7 +346,7 @@ class _TrainingHistory(Callback):
         self._start = perf_counter()
 
     def _save(self) -> None:
-        """Save the history, completely or not at all; of several processes only the first does."""
+        """Save the history atomically; if there are several processes, only the first one does."""
         if self._path is None or rank_and_world_size()[0] > 0:
             return
         names = ("settings", "history", "best_epoch", "best_state")

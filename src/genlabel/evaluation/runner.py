@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from time import process_time
 from typing import Any, final
 from uuid import uuid4
@@ -42,17 +43,18 @@ class FitRunner:
     seed: int
     """Seed of the splits and of the methods."""
     load: Callable[[Any], Table]
-    """Returns the table of a dataset, in any process; it is called once for several fits."""
+    """Function that returns the table of a dataset, in any process; it is called once for several fits."""
     facts: Callable[[Table, CaughtWarnings], dict[str, Any]]
-    """Returns the facts of a record, from the table and the warnings of the fit."""
+    """Function that returns the facts of a record from the table and the warnings of the fit."""
     score: Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]] = score_log_proba
-    """Measures log-probabilities (m, k) for class indices (m,); metrics that are not finite are left out."""
+    """Function that returns the metrics of log-probabilities (m, k) for class indices (m,); metrics that are not finite
+    are left out."""
     splits: Sequence[Split] | None = None
     """Splits of the only table; None makes them with `make_splits`."""
     count_predictions: bool = False
     """True if a record also has the fact "held_out", see `genlabel.evaluation.prediction_counts`."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
-    """Identifies a run: its runners are equal in every process, where each table is loaded once in a run."""
+    """Identifier of a run: copies of its runner in other processes are equal, so each loads a table once."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FitRunner) and self.run_id == other.run_id
@@ -72,10 +74,11 @@ class FitRunner:
     ) -> RecordSet:
         """Do the fits that have no record, and return the records and failures of all requested fits.
 
-        Datasets are arguments of `load`; `data` is a hash of the tables, where their names alone do not identify their
-        content. See `run_trials` for the rest.
+        Datasets are arguments of `load`; `data` is a hash of the tables if their names alone do not identify their
+        content. See `run_trials` for the other parameters.
         """
-        fits = [Fit(one, name, split) for one in datasets for split in range(self.repeats) for name in self.methods]
+        combinations = product(datasets, range(self.repeats), self.methods)
+        fits = [Fit(dataset, method, split) for dataset, split, method in combinations]
         current = {name: self.fingerprint(name, data) for name in self.methods}
         try:
             run_trials(
@@ -130,7 +133,7 @@ class FitRunner:
             prior_loss = prior_log_loss(y_train, y_test)
             metrics = self.score(log_proba, y_test)
         if not np.isfinite(metrics["log_loss"]):
-            raise ValueError(f"{fit.method} predicts probabilities that are not numbers")
+            raise ValueError(f"{fit.method} predicts probabilities that are not finite")
         facts = self.facts(table, caught)
         if self.count_predictions:  # over all classes of the table, also those that the model does not know
             classes = np.unique(table.y.to_numpy())
@@ -142,7 +145,7 @@ class FitRunner:
             key=fit,
             parameters={name: _to_plain(value) for name, value in getattr(model[-1], "best_params_", {}).items()},
             metrics={name: value for name, value in metrics.items() if np.isfinite(value)}
-            | {"predict_seconds": predict_seconds, "shares_log_loss": prior_loss},
+            | {"predict_seconds": predict_seconds, "shares_log_loss": prior_loss},  # the log-loss of the class priors
             seconds=seconds,
             versions=software_versions() | getattr(model[-1], "versions_", {}),
             facts=facts,
@@ -167,7 +170,7 @@ def with_random_state(estimator: BaseEstimator, seed: int) -> BaseEstimator:
 
 @lru_cache(maxsize=8)
 def _load_and_split(runner: FitRunner, dataset: Any) -> tuple[Table, Sequence[Split]] | Exception:
-    """Load and split a table, once in a process for consecutive fits; return the error, which each fit raises."""
+    """Load and split a table, once in a process for consecutive fits; return an exception, which each fit raises."""
     try:
         table = runner.load(dataset)
         return table, runner.splits or make_splits(table, runner.repeats, runner.test_size, runner.seed)
@@ -180,5 +183,6 @@ def _to_plain(value: Any) -> Any:
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, list | tuple):
         return [_to_plain(part) for part in value]
-    plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
-    return value if plain else str(value)
+    if isinstance(value, float):
+        return value if np.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

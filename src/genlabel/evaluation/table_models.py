@@ -38,7 +38,7 @@ CHUNK_ROWS = 20_000
 """Rows that are predicted at once."""
 
 StageContext = Callable[[str], AbstractContextManager[Any]]
-"""Makes a context for each stage of a fit, from its name."""
+"""Function of the name of a stage of a fit that returns a context manager for it."""
 
 
 @final
@@ -48,7 +48,7 @@ class HoldoutScores:
 
     rows: int
     cases: int
-    """Number of groups of these rows, where the table has groups: rows of a group are not independent."""
+    """Number of groups of these rows if the table has groups, else of rows: rows of a group are not independent."""
     scores: dict[str, float]
     """Metrics of `genlabel.evaluation.comparison.score_table`."""
     prior_scores: dict[str, float]
@@ -65,7 +65,7 @@ class FittedTable:
     read_spec: TableReadSpec
     """Specification of how the file of the table was read."""
     held_out: HoldoutScores | None
-    """None if nothing could be, or was to be, held out."""
+    """None if no rows were held out."""
     warnings: dict[str, int]
     """Number of times that each warning was issued during the fits."""
     seconds: float
@@ -86,7 +86,7 @@ class FittedTable:
 
 
 def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
-    """Return a method of `TABLE_METHODS` by name, as it is in a comparison.
+    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison.
 
     >>> type(make_classifier("vanilla")).__name__
     'MixupClassifier'
@@ -108,8 +108,8 @@ def fit_table(
     """Measure a first fit of a method on held-out rows of a table, then fit the method to all rows.
 
     The held-out rows are those of the first split of `make_splits`: stratified, with groups on one side, or the latest
-    ones. A class of fewer than 4 rows is never held out; its rows are trained on unless they belong to a held-out
-    group, or are not earlier. If the table has groups, the folds of a search keep them on one side too.
+    ones. A class of fewer than 4 rows is never held out; its rows are used for training unless they belong to a
+    held-out group or are not earlier than the held-out rows. The folds of a search keep groups on one side, too.
 
     Parameters
     ----------
@@ -149,9 +149,9 @@ def fit_table(
             prior_scores = {"accuracy": prior_accuracy, "log_loss": prior_log_loss(y_train, y_test)}
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
             held_out = HoldoutScores(len(test), cases, scores, prior_scores)
-        left = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
+        remaining = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
         with stage("final fit"):
-            model = _fit(table, method, seed, left)
+            model = _fit(table, method, seed, remaining)
         if not hasattr(model[-1], "typicality_"):
             with stage("typicality"):
                 model[-1].fit_typicality(model[:-1].transform(table.X), table.y)
@@ -159,17 +159,17 @@ def fit_table(
 
 
 class NewRows(NamedTuple):
-    """Rows of a file, read like the table of a model: `NewRows.of` reads them, `predict_table` takes their X."""
+    """Rows of a file, read like the table of a model; `NewRows.of` returns them, and `predict_table` takes their X."""
 
     X: pd.DataFrame
     """Features of the model."""
     y: NDArray[np.int64] | None
-    """Class index of each row, -1 for a label that is no class; None without a label column."""
+    """Class index of each row, -1 for an unknown label; None without a label column."""
     notes: list[str]
 
     @classmethod
     def of(cls, model: LoadedModel, path: str | Path) -> NewRows:
-        """Read a file for a model; a model that `genlabel fit` did not write takes the columns unchanged."""
+        """Read a file for a model; for a model that `genlabel fit` did not write, columns are not converted."""
         notes: list[str] = []
         if READ_SPEC not in model.extra:
             return cls(read_frame(path, notes=notes), None, notes)
@@ -183,9 +183,10 @@ class NewRows(NamedTuple):
             strings = as_strings(X[[name]])[name][~missing]
             unknown = strings[~strings.isin(categories)]
             if len(unknown):
-                shown = join_names(unknown.unique()[:3]) + ", ..." * (unknown.nunique() > 3)
-                count = f"{len(unknown)} ({shown})"
-                notes.append(f"values of {name!r} that training did not have: {count}; they count as rare")
+                shown = join_names(unknown.unique()[:3]) + (", ..." if unknown.nunique() > 3 else "")
+                notes.append(
+                    f"values of {name!r} that training did not have: {len(unknown)} ({shown}); they count as rare"
+                )
             if missing.any() and "(missing)" not in categories:
                 notes.append(f"missing values of {name!r}, which had none in training: {int(missing.sum())}")
         return cls(X, spec.classes_of(frame, model.classes_), notes)
@@ -250,9 +251,9 @@ def predict_table(
 
 
 def atypical_level(model: LoadedModel) -> float:
-    """Return the typicality at or below which a row is atypical; that share of the training rows is, too.
+    """Return the typicality at or below which a row is atypical, which is also the share of atypical training rows.
 
-    A row that is less typical than all n training rows has the typicality 1 / (n + 1): few rows cannot reach 0.01.
+    A row that is less typical than all n training rows has typicality 1 / (n + 1), so 0.01 needs enough training rows.
 
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier

@@ -14,7 +14,7 @@ from genlabel.evaluation.comparison import PRIOR_BASELINE, SCORES
 
 CONFIDENCE_LEVEL = 0.95
 MIN_SPLITS = 5
-"""Splits from which their spread says something about noise."""
+"""Minimum number of splits whose spread measures the noise."""
 SAME_LOSS_TOLERANCE = 1e-9
 """Log-losses (nats) that differ by less are equal."""
 UNITS = {"log_loss": (1, "nats"), "accuracy": (100, "points"), "balanced_accuracy": (100, "points")}
@@ -54,7 +54,7 @@ class PairedDifference:
         scale, unit = UNITS.get(self.score, (1, ""))
         size = f"{scale * abs(self.gain):.2g} {unit}".strip()
         if self.splits < 2:
-            return f"{self.method} is {word} than {self.other} on the one split, by {size}; one split tells no noise"
+            return f"{self.method} is {word} than {self.other} on the one split, by {size}; one split shows no noise"
         start = f"{self.method} is {word} than {self.other} on {count} of {self.splits} splits, by {size}"
         if self.within_noise:
             return f"{start}; the difference is within noise"
@@ -119,13 +119,13 @@ def rank_methods(results: pd.DataFrame) -> list[str]:
 
 
 def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
-    """Return the result of a comparison in words: the best method, methods as good, and whether mixing helps.
+    """Return the result of a comparison in words: the best method, those within noise of it, whether mixing helps.
 
     >>> results = pd.DataFrame({"method": ["vanilla", "mixup"] * 3, "split": [0, 0, 1, 1, 2, 2], "accuracy": 0.9,
     ...                         "log_loss": [0.41, 0.30, 0.40, 0.31, 0.42, 0.32]})
     >>> for line in verdict(results): print(line)
     lowest log-loss: mixup; within noise of it: none
-    3 splits tell little of the noise; --n-splits 10 tells more
+    3 splits say little about the noise; --n-splits 10 says more
     mixup is better than vanilla on 3 of 3 splits, by 0.1 nats (95 % interval 0.062 to 0.14)
     """
     methods = rank_methods(results)
@@ -135,11 +135,11 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(close) or 'none'}"]
     splits = results["split"].nunique()
     if splits == 1:
-        lines = [f"lowest log-loss on the one split: {best}; one split tells no noise, --n-splits 10 does"]
+        lines = [f"lowest log-loss on the one split: {best}; one split shows no noise, use --n-splits 10"]
     elif splits < MIN_SPLITS:
-        lines.append(f"{splits} splits tell little of the noise; --n-splits 10 tells more")
+        lines.append(f"{splits} splits say little about the noise; --n-splits 10 says more")
     elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in close):
-        lines.append("no method is clearly better than the class shares: the features tell little here")
+        lines.append("no method is clearly better than the class priors: the features say little about the classes")
     lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _pairs_of_interest(methods)]
     return lines + _note_prior_baseline(results, test_size)
 
@@ -159,33 +159,33 @@ def as_plain(results: pd.DataFrame, test_size: float = 0.3) -> dict[str, Any]:
         for name, row in summary.iterrows()
     }
     ranked = rank_methods(results)
-    names = [(ranked[0], other) for other in ranked[1:]] + _pairs_of_interest(ranked)
-    differences = dict.fromkeys(pair_methods(results, *pair, "log_loss", test_size) for pair in names)
-    pairs = [{name: plain(value) for name, value in asdict(one).items()} for one in differences]
+    names = dict.fromkeys([(ranked[0], other) for other in ranked[1:]] + _pairs_of_interest(ranked))
+    differences = [pair_methods(results, *pair, "log_loss", test_size) for pair in names]
+    pairs = [{name: plain(value) for name, value in asdict(difference).items()} for difference in differences]
     return {"methods": methods, "ranking": ranked, "pairs": pairs, "verdict": verdict(results, test_size)}
 
 
 def _pairs_of_interest(methods: list[str]) -> list[tuple[str, str]]:
-    """Return the pairs that answer a user's questions: does mixing help, does GenLabel, and against the best rival."""
+    """Return the pairs that show whether mixup helps, whether GenLabel does, and GenLabel against its best rival."""
     rivals = [name for name in methods if name not in {"vanilla", "mixup", "GenLabel", PRIOR_BASELINE}]
     pairs = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
     pairs += [("GenLabel", rivals[0])] if rivals else []
-    return [(one, other) for one, other in pairs if one in methods and other in methods]
+    return [pair for pair in pairs if set(pair) <= set(methods)]
 
 
 def _note_prior_baseline(results: pd.DataFrame, test_size: float) -> list[str]:
-    """Return lines on methods that predict the class priors, and on an accuracy that no method raises above theirs."""
+    """Return lines on methods that predict the class priors, and on accuracies that are not clearly above theirs."""
     losses = results.pivot_table(index="split", columns="method", values="log_loss", sort=False)
     if PRIOR_BASELINE not in losses or len(losses.columns) < 2:
         return []
     differences = losses.drop(columns=PRIOR_BASELINE).sub(losses[PRIOR_BASELINE], axis=0).abs().max()
-    reasons = {"boosting": " (by default a leaf takes 20 rows, which leaves small tables whole)"}
+    reasons = {"boosting": " (its leaves have at least 20 rows, so it does not split small tables)"}
     same = [str(name) for name in differences.index if differences[name] < SAME_LOSS_TOLERANCE]
-    lines = [f"{name} predicts the class shares on every split{reasons.get(name, '')}" for name in same]
+    lines = [f"{name} predicts the class priors on every split{reasons.get(name, '')}" for name in same]
     means = results.groupby("method")["accuracy"].mean()
     best = str(means.drop(PRIOR_BASELINE).idxmax())
-    enough = results["split"].nunique() >= MIN_SPLITS
-    if enough and not pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size).low > 0:
+    has_enough_splits = results["split"].nunique() >= MIN_SPLITS
+    if has_enough_splits and not pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size).low > 0:
         guess = f"always guessing the most frequent class ({100.0 * means[PRIOR_BASELINE]:.1f} %)"
-        lines.append(f"accuracy tells no method from {guess}: see the other scores")
+        lines.append(f"no accuracy is clearly above that of {guess}: see the other scores")
     return lines

@@ -1,6 +1,6 @@
 """Charts of pages and figures on matplotlib axes: intervals, bars, heat maps and curves, and the colors of all figures.
 
-Marks have texts, which a page shows under the pointer. In a page the colors of `PALETTE` follow its theme.
+Marks have tips, which a page shows under the pointer. In a page the colors of `PALETTE` follow its theme.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ DPI = 160
 PALETTE = ("#0072b2", "#d55e00", "#00865f", "#b85c92", "#c48400", "#5b4fc4", "#2b97cf", "#6b6b6b")
 HEAT, COOL = "#e8862e", "#4a9bd4"
 THEME_COLORS = {color: f"c{number}" for number, color in enumerate(PALETTE, 1)} | {HEAT: "heat", COOL: "cool"}
-"""CSS variables of these colors, which have darker or lighter values on a dark page."""
+"""CSS variable of each color; a dark page gives it another shade."""
 GRAY = PALETTE[7]
 ARM_COLORS = {"vanilla": PALETTE[0], "mixup": PALETTE[1], "GenLabel": PALETTE[2]}
-"""Colors of the methods that differ in their mixing alone."""
+"""Colors of the methods that differ only in their mixing."""
 
 
 class Interval(NamedTuple):
@@ -82,7 +82,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_text(text: object, length: int = 200) -> str:
-    """Return a text of the user's for a figure: short, one line, without characters that SVG or mathtext reads.
+    """Return a text of the user for a figure: short, on one line, without characters that SVG or mathtext interprets.
 
     >>> plain_text("5 $ a dollar, or a euro", 12)
     '5 \\\\$ a d…euro'
@@ -139,26 +139,29 @@ def draw_bars(ax: Axes, bars: Sequence[Bar], axis: str) -> None:
 
 def heat_map_figure(k: int) -> Figure:
     """Return an empty figure whose size suits a heat map of k rows and columns."""
-    sizes = ((4, 0.95, 0.6), (8, 0.72, 0.48), (14, 0.46, 0.34))
-    width, height = next(((width, height) for most, width, height in sizes if k <= most), (0.3, 0.26))
+    width, height = 0.3, 0.26  # of a cell
+    for max_classes, max_width, max_height in ((14, 0.46, 0.34), (8, 0.72, 0.48), (4, 0.95, 0.6)):
+        if k <= max_classes:
+            width, height = max_width, max_height
     return new_figure(1.9 + width * k, 1.2 + height * k)
 
 
 def draw_heat_map(ax: Axes, names: Sequence[str], cells: Sequence[HeatCell], across: str, down: str) -> None:
     """Draw colored cells whose rows (titled `down`) and columns (`across`) have the same names; others stay empty."""
-    square, k = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]), len(names)
+    k = len(names)
+    square = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     colors = [to_rgba(cell.color, 0.05 + 0.95 * min(1.0, max(0.0, cell.depth))) for cell in cells]
     squares = [square + np.array([cell.column, cell.row]) for cell in cells]
     drawn = PolyCollection(squares, facecolors=colors, edgecolors="white", linewidths=1.5)
     set_tips(drawn, [cell.tip for cell in cells])
     ax.add_collection(drawn)
-    size = 9 if k <= 4 else 8 if k <= 8 else 7
+    fontsize = 7 if k > 8 else 8 if k > 4 else 9
     for cell in cells:
         if cell.text and k <= 26:
-            ax.text(cell.column, cell.row, cell.text, ha="center", va="center", fontsize=size)
+            ax.text(cell.column, cell.row, cell.text, ha="center", va="center", fontsize=fontsize)
     labels = [plain_text(name, 20) for name in names]
-    turned = max(map(len, labels), default=0) * k > 45
-    ax.set_xticks(range(k), labels, rotation=40 if turned else 0, ha="right" if turned else "center")
+    is_rotated = max(map(len, labels), default=0) * k > 45
+    ax.set_xticks(range(k), labels, rotation=40 if is_rotated else 0, ha="right" if is_rotated else "center")
     ax.set_yticks(range(k), labels)
     ax.tick_params(length=0, labelsize=9 if k <= 14 else 8)
     ax.set(xlim=(-0.5, k - 0.5), ylim=(k - 0.5, -0.5))

@@ -29,12 +29,12 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "
 RIVALS = (OKABE_ITO[0], "#999999", OKABE_ITO[1])
 """Colors of better, the same, worse."""
 TOL_NINE = ("#4F44C4", "#DDCC77", "#CC6677", "#88CCEE", "#5C5C5C", "#117733", "#AA4499", "#EE8866", "#44AA99")
-"""Nine more (after Paul Tol's "muted" and "light" schemes), in an order in which neighbors on a grid differ.
+"""Nine colors after Paul Tol's "muted" and "light" schemes, in an order in which neighbors on a grid differ.
 
-Indigo and black are lighter than his, so that they are visible on a dark page too.
+Indigo and black are lighter than in his schemes, to be visible on a dark page too.
 """
 MAX_CLASSES_PANEL, MAX_CLASSES = 8, 26
-"""Classes whose pairs are a heat map, in a panel and in a figure of its own; of more, the worst pairs are listed."""
+"""Maximum of classes of a heat map of pairs, in a panel and in a figure of its own; else the worst pairs are listed."""
 MAX_PAIRS, MAX_CURVES = 12, 3
 
 
@@ -79,14 +79,17 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
 
 
 def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str, number: str, test_size: float) -> None:
-    """Draw a row for each method: its splits, a little apart, the interval, the mean and its value."""
+    """Draw a row for each method: its splits, spread out a little, the interval, the mean and its value."""
     values = {name: results.loc[results["method"] == name, score].to_numpy(dtype=np.float64) for name in methods}
     means = np.array([scores.mean() for scores in values.values()])
     smallest = min(scores.min() for scores in values.values())
     log_axis = score == "log_loss" and smallest > 0 and means.max() > 20 * means.min()
     if log_axis:
         ax.set_xscale("log")
-    floor, ceiling = (0.0, 100.0) if score == "accuracy" else (smallest / 2 if log_axis else 0.0, np.inf)
+    if score == "accuracy":
+        floor, ceiling = 0.0, 100.0
+    else:
+        floor, ceiling = smallest / 2 if log_axis else 0.0, np.inf
     others = sorted(set(methods) - charts.ARM_COLORS.keys())  # the same colors in any order of the rows
     for row, (name, scores) in enumerate(values.items()):
         color = charts.ARM_COLORS.get(name) or charts.PALETTE[3 + others.index(name) % 5]
@@ -97,8 +100,10 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
         )
         ax.plot([low, high], [row, row], color=color, linewidth=2.5, solid_capstyle="round", zorder=3)
         (mark,) = ax.plot([mean], [row], "D", color=color, markeredgecolor="white", markersize=7, zorder=4)
-        known = f" (95 % interval {number.format(low)} to {number.format(high)})" if high > low else ""
-        set_tips(mark, [f"{name}: {number.format(mean)}{known}"])
+        tip = f"{name}: {number.format(mean)}"
+        if high > low:
+            tip += f" (95 % interval {number.format(low)} to {number.format(high)})"
+        set_tips(mark, [tip])
         ax.annotate(
             number.format(mean), (mean, row), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=9
         )
@@ -154,7 +159,7 @@ def draw_density_check(ax: Axes, check: DensityCheck) -> None:
 
 
 def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_classes: int = MAX_CLASSES) -> None:
-    """Draw how often mixed samples land among another class: a heat map of the pairs, or the worst of many."""
+    """Draw how often mixed samples land among another class: a heat map of the pairs, or a list of the worst ones."""
     pairs, k = mixed.pairs, len(diagnosis.classes)
     title = f"Mixed samples among another class: {percent(mixed.means['intrusion'])}"
     title += f"\n({percent(mixed.chance)} with permuted labels)"
@@ -162,8 +167,8 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
     if k > max_classes:
         worst = diagnosis.to_frame("pairs", MAX_PAIRS)
         rows = [
-            charts.Interval(f"{names[one]} with {names[other]}", share, low, high, charts.PALETTE[1])
-            for one, other, share, low, high in worst[["class_1", "class_2", "intrusion", "low", "high"]].to_numpy()
+            charts.Interval(f"{names[first]} with {names[second]}", share, low, high, charts.PALETTE[1])
+            for first, second, share, low, high in worst[["class_1", "class_2", "intrusion", "low", "high"]].to_numpy()
         ]
         charts.draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
         ax.set_title(title, fontsize=10)
@@ -191,15 +196,16 @@ def draw_label_distance(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats)
     """Draw the distance of the two labels along lambda, for all mixed samples and for the pairs where it is largest."""
     lambdas, names = mixed.lambdas, short_names(diagnosis.classes, 12)
     weighted = lambdas.merge(mixed.pairs[["class_1", "class_2", "weight"]], on=["class_1", "class_2"])
-    mass, cells = weighted["weight"] * weighted["n_mixed"], [weighted["lam_low"], weighted["lam_high"]]
-    overall = (mass * weighted["total_variation"]).groupby(cells).sum() / mass.groupby(cells).sum()
+    mass = weighted["weight"] * weighted["n_mixed"]
+    bins = [weighted["lam_low"], weighted["lam_high"]]
+    overall = (mass * weighted["total_variation"]).groupby(bins).sum() / mass.groupby(bins).sum()
     middles = [(low + high) / 2 for low, high in overall.index]
     ax.plot(middles, overall, "o-", color="black", linewidth=2, label="all mixed samples")
     worst = mixed.pairs.sort_values("total_variation", ascending=False).head(MAX_CURVES)
-    for color, one, other in zip(charts.PALETTE, worst["class_1"], worst["class_2"], strict=False):
-        here = lambdas[(lambdas["class_1"] == one) & (lambdas["class_2"] == other)]
-        middle = (here["lam_low"] + here["lam_high"]) / 2
-        ax.plot(middle, here["total_variation"], "o--", color=color, label=f"{names[one]} with {names[other]}")
+    for color, first, second in zip(charts.PALETTE, worst["class_1"], worst["class_2"], strict=False):
+        of_pair = lambdas[(lambdas["class_1"] == first) & (lambdas["class_2"] == second)]
+        middle = (of_pair["lam_low"] + of_pair["lam_high"]) / 2
+        ax.plot(middle, of_pair["total_variation"], "o--", color=color, label=f"{names[first]} with {names[second]}")
     ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="lambda: weight of the first class")
     ax.set_ylabel("total variation: 0 same, 1 disjoint")
     ax.legend(fontsize=8, frameon=False, loc="best")
@@ -219,11 +225,11 @@ def draw_gains(ax: Axes, experiment: PairedExperiment) -> None:
     if np.isfinite(reach):
         ax.set_xlim(-reach, reach)
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.set_title(f"Paired experiment: vanilla has log-loss {experiment.log_loss['vanilla']:.3f}", fontsize=10)
+    ax.set_title(f"Paired experiment: plain training has log-loss {experiment.log_loss['vanilla']:.3f}", fontsize=10)
 
 
 def short_names(classes: Any, length: int) -> dict[Any, str]:
-    """Return the name of each class in at most `length` characters, with its number where two begin alike.
+    """Return the name of each class in at most `length` characters; names that begin alike get a number.
 
     >>> short_names(["lily", "lily of the valley", "lily of the Nile"], 12)
     {'lily': 'lily', 'lily of the valley': '2: lily of …', 'lily of the Nile': '3: lily of …'}

@@ -1,7 +1,7 @@
 """Pages from Jinja2 templates, their tables, and the numbers and names of their sentences.
 
-A page is one HTML file with its style and its script inside; its content security policy forbids all requests. All that
-a template prints is escaped, and characters that no page may hold are replaced.
+A page is one HTML file that contains its style and its script; its content security policy forbids all requests. The
+output of a template is escaped, and characters that HTML forbids are replaced.
 """
 
 from __future__ import annotations
@@ -14,26 +14,24 @@ from hashlib import sha256
 from math import isfinite, isnan
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 UNFIT_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters and halves of surrogate pairs, which HTML forbids."""
 DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""Marks that reverse the direction of all text behind them."""
+"""Characters that change the direction of the text after them."""
 MIN_FILTER_ROWS, MAX_FULL_ROWS = 8, 25
-"""Rows from which a table has a filter, and above which it scrolls within its own box."""
+"""Minimum of rows of a table with a filter; maximum of rows of a table that does not scroll within its own box."""
 MAX_WORD, MAX_CELL, MAX_NAME = 24, 120, 40
-"""Characters of a word that is not broken, of a cell (the pointer shows all of it), and of a name in a sentence."""
+"""Maximum of characters of an unbroken word, of a cell (the pointer shows all of it), and of a name in a sentence."""
 
 
 @cache
 def environment(package: str = "genlabel.reporting") -> Environment:
-    """Return the Jinja2 environment of the templates of a package, which can use those of this package too.
+    """Return the Jinja2 environment of the templates of a package, which may include those of this package.
 
-    Output is escaped, an unknown name is an error.
+    Output is escaped; an unknown name is an error.
     """
     loaders = [PackageLoader(name) for name in dict.fromkeys((package, "genlabel.reporting"))]
     result = Environment(
@@ -53,7 +51,7 @@ def environment(package: str = "genlabel.reporting") -> Environment:
 
 
 def clean_text(value: Any) -> str:
-    """Return a value as text that a page can hold: control characters are replaced, direction marks are named."""
+    """Return a value as a valid text of HTML: control characters are replaced, direction marks are shown by name."""
     if isinstance(value, Markup):
         return value
     text = UNFIT_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", str(value))
@@ -90,7 +88,7 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def name_of(text: object, length: int = MAX_NAME) -> str:
-    """Return a name of the user's within a sentence, in quotes if it looks like a number.
+    """Return a name of the user for a sentence, in quotes if it looks like a number.
 
     >>> name_of("setosa"), name_of(3)
     ('setosa', '“3”')
@@ -101,16 +99,6 @@ def name_of(text: object, length: int = MAX_NAME) -> str:
     except ValueError:
         return short
     return f"\N{LEFT DOUBLE QUOTATION MARK}{short}\N{RIGHT DOUBLE QUOTATION MARK}"
-
-
-def format_label(label: NDArray[np.float64], names: Sequence[str]) -> str:
-    """Return the three most probable classes of a soft label (k,).
-
-    >>> format_label(np.array([0.0, 0.25, 0.75]), ["a", "b", "c"])
-    'c 0.75, b 0.25'
-    """
-    order = np.argsort(-label, kind="stable")[:3]
-    return ", ".join(f"{names[c]} {label[c]:.2f}" for c in order if label[c] >= 0.005)
 
 
 def list_names(names: Sequence[object], most: int = 6) -> str:
@@ -126,7 +114,7 @@ def list_names(names: Sequence[object], most: int = 6) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number of things.
+    """Return a number with its noun.
 
     >>> count_of(1, "row"), count_of(1200, "row"), count_of(2, "class")
     ('1 row', '1,200 rows', '2 classes')
@@ -199,9 +187,9 @@ class DataTable(NamedTuple):
     best: Sequence[int] = ()
     """Indices of rows that are marked."""
     sortable: bool = True
-    """Whether a click on a title sorts."""
+    """True if a click on a title sorts."""
     filterable: bool | None = None
-    """Whether the table has a search box; by default from eight rows on."""
+    """True if the table has a search box; by default from eight rows on."""
     sorted_by: int | None = None
     """Index of the column by which the rows are sorted already, in ascending order."""
 

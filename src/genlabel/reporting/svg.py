@@ -1,4 +1,4 @@
-"""Matplotlib figures within a page: small SVG in the colors of the theme, with ids of its own and texts to point at."""
+"""Matplotlib figures within a page: small SVG in the colors of the theme, with unique ids and tips of the marks."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ from PIL import Image
 from genlabel.reporting.html import clean_text
 
 RASTER_DPI, MAX_IMAGE_COLORS = 120, 96
-"""Resolution and palette of what is drawn point by point; text and lines have neither."""
+"""Resolution and maximum of colors of the rasterized parts."""
 CSS_PIXELS = 96
 """Pixels of an inch in CSS."""
 DECIMALS = {"d": 1, "x": 1, "y": 1, "width": 1, "height": 1, "transform": 4}
+"""Decimals of the numbers in an attribute."""
 PNG = "data:image/png;base64,"
 TIP, DECORATION = "tip:", "decoration"
-"""Artist ids (`gid`) of those whose parts have texts, and of those that the pointer passes through."""
+"""Prefix of the id (`gid`) of an artist with tips, and id of an artist that the pointer ignores."""
 REFERENCES = ("href", "clip-path", "style")
+"""Attributes that may refer to an id."""
 COLOR = re.compile(r"(fill|stroke): (#[0-9a-f]{6})")
 FONT_FAMILY = re.compile(r"font-family: [^;]*(; |$)")
-"""Stands in the style of the page, once."""
+"""Fonts in a style attribute; the CSS of the page sets them once."""
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 ID = re.compile(r"#([\w.-]+)")
 
 
 def set_tips(artist: Artist, texts: Sequence[str]) -> None:
-    """Give each part of an artist (points of a collection, or one bar) a text, which a page shows under the pointer."""
+    """Give each part of an artist (points of a collection, or one bar) a tip, which a page shows under the pointer."""
     artist.set_gid(TIP + json.dumps([clean_text(text) for text in texts]))
 
 
 def inline_svg(
     figure: Figure, name: str, title: str, description: str = "", theme_colors: Mapping[str, str] | None = None
 ) -> Markup:
-    """Return a figure as an `svg` element: black and white are the theme's text and ground, pale grays its lines.
+    """Return a figure as an `svg` element; black, white and pale grays become the theme's text, background and lines.
 
-    Its ids start with `name`, which differs from that of any other figure of the page. The title (a name, or a sentence
-    that says what it shows) and the longer description are for readers who do not see it. `theme_colors` are CSS
-    variables by color, such as {"#0072b2": "c1"}; other colors are the same in light and dark.
+    Its ids start with `name`, which must be unique in the page. The title (a name, or a sentence that says what it
+    shows) and the longer description are for screen readers. `theme_colors` are CSS variables by color, such as
+    {"#0072b2": "c1"}; other colors are the same in both themes.
 
     >>> "<title>a &lt; b</title>" in inline_svg(Figure(), "a", "a < b")
     True
@@ -97,7 +99,7 @@ def _add_tips(group: ET.Element) -> None:
 
 
 def _marks(group: ET.Element) -> Iterator[ET.Element]:
-    """Yield what is drawn in a group, without definitions."""
+    """Yield the drawn elements of a group, without definitions."""
     for part in group:
         if part.tag in ("use", "path"):
             yield part
@@ -106,7 +108,7 @@ def _marks(group: ET.Element) -> Iterator[ET.Element]:
 
 
 def _rename_ids(root: ET.Element, name: str) -> None:
-    """Give new ids to the parts that others refer to; others need none."""
+    """Give new ids to the elements that others refer to, and remove all other ids."""
     values = [(part, key, part.get(key, "")) for part in root.iter() for key in REFERENCES]
     references = [value for value in values if value[2].startswith("#") or "url(#" in value[2]]
     targets = dict.fromkeys(target for *_, text in references for target in ID.findall(text))

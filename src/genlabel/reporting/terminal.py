@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,7 +37,7 @@ COLUMNS = (
 )
 """Title, score, digits, and whether the standard deviation is shown."""
 POOL_WEIGHTS = ("pool_weights", "average")
-"""Names of the pool weights among chosen parameters, in records of today and of before."""
+"""Names of the pool weights among the chosen parameters, in new and in old records."""
 
 
 def print_line(line: str, stderr: bool = False) -> None:
@@ -83,10 +84,12 @@ def failure_lines(failures: Mapping[Any, str]) -> list[str]:
     trials: dict[tuple[Any, str], list[Any]] = {}
     for trial, error in failures.items():
         trials.setdefault((trial.dataset, error), []).append(trial)
-    return [
-        f"failed: {first[0]}, {first[1]}{f' and {len(more)} more' if more else ''}: {error}"
-        for (_, error), (first, *more) in trials.items()
-    ]
+    lines = []
+    for (_, error), failed in trials.items():
+        dataset, method = failed[0][:2]
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        lines.append(f"failed: {dataset}, {method}{more}: {error}")
+    return lines
 
 
 def describe_table(table: Table) -> str:
@@ -121,7 +124,7 @@ class ComparisonView(NamedTuple):
     def from_records(
         cls, table: Table, records: RecordSet, test_size: float, settings: str, warning_counts: dict[str, int]
     ) -> ComparisonView:
-        """Return the view of the records of a comparison and of warnings outside its fits."""
+        """Return the view of the records of a comparison, with the warnings issued outside its fits."""
         from genlabel.data.tables.splits import describe_splits
         from genlabel.evaluation.comparison import as_results
 
@@ -137,7 +140,7 @@ class ComparisonView(NamedTuple):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
+        """Return the table and its comparison as plain values."""
         from genlabel.evaluation.verdict import as_plain
 
         about = {"splits": self.settings, "notes": self.notes, "failed": self.failures}
@@ -186,7 +189,7 @@ class ComparisonView(NamedTuple):
 def chosen_lines(results: pd.DataFrame) -> list[str]:
     """Return a line for each method with the parameters that its searches chose, and the mean pool weights.
 
-    The density does not matter where gamma is 0, and is left out there.
+    The density is left out where gamma is 0, because it has no effect there.
     """
     lines = []
     for name, group in results.groupby("method", sort=False):
@@ -195,10 +198,10 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
             for key, value in params.items():
                 if key not in POOL_WEIGHTS and (key != "density" or params.get("gamma")):
                     chosen.setdefault(key, Counter())[value] += 1
-        parts = [
-            f"{key.replace('_', ' ')} {', '.join(f'{value} ({times}x)' for value, times in counts.most_common())}"
-            for key, counts in chosen.items()
-        ]
+        parts = []
+        for key, counts in chosen.items():
+            values = ", ".join(f"{value} ({times}x)" for value, times in counts.most_common())
+            parts.append(f"{key.replace('_', ' ')} {values}")
         weights = [params[key] for params in group["params"] for key in POOL_WEIGHTS if key in params]
         if weights:
             network, density, prior = (sum(column) / len(weights) for column in zip(*weights, strict=True))
@@ -210,13 +213,14 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
 
 
 def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
-    """Print a row of scores for each method, the lowest log-loss first, and as many columns as fit the terminal.
+    """Print a row of scores for each method, the lowest log-loss first, with as many columns as fit the terminal.
 
-    The seconds per fit are the last column to be left out but for the log-loss.
+    Columns are left out from the right, except the seconds per fit, which go last; the log-loss is always shown.
     """
     sign, console = plus_minus(), table_console()
-    for columns in [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)] + [COLUMNS[:1]]:
-        caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
+    caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
+    choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)]
+    for columns in [*choices, COLUMNS[:1]]:
         grid = Grid(box=box.SIMPLE_HEAD, caption=caption)
         grid.add_column("method", no_wrap=True)
         for title, *_ in columns:
@@ -224,9 +228,9 @@ def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
         for name in ranking:
             cells = []
             for _, score, digits, with_std in columns:
-                mean, std = (float(summary[score, part][name]) for part in ("mean", "std"))
-                spread = f" {sign} {std:.{digits}f}" if with_std and std == std else ""
-                cells.append(f"{mean:.{digits}f}{spread}" if mean == mean else "")
+                mean, std = float(summary[score, "mean"][name]), float(summary[score, "std"][name])
+                spread = f" {sign} {std:.{digits}f}" if with_std and not isnan(std) else ""
+                cells.append("" if isnan(mean) else f"{mean:.{digits}f}{spread}")
             grid.add_row(Text(name), *cells)
         unwrapped = console.measure(grid, options=console.options.update_width(10 * FILE_WIDTH))
         if unwrapped.maximum <= console.width:

@@ -1,4 +1,4 @@
-"""The classifier around a baseline, apart from the list of baselines, which is read without scikit-learn."""
+"""Scikit-learn classifier of a baseline; the list of baselines is another module, imported without scikit-learn."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ from genlabel.cli.options import (
     Jobs,
     NetworkName,
     Restart,
+    check_figure_suffix,
     check_jobs,
     check_outputs,
-    check_picture,
-    check_share,
-    end,
+    check_test_size,
+    exit_if_failed,
     one_line_errors,
     read_network,
 )
@@ -122,8 +122,8 @@ def benchmark(
     with one_line_errors(interrupted):
         hidden = read_network(network)
         check_jobs(jobs, dask)
-        check_share(test_size)
-        check_picture("picture", picture)
+        check_test_size(test_size)
+        check_figure_suffix("picture", picture)
         check_outputs(output=output, picture=picture, export=export)
         chosen_ids = _read_ids(ids or [], ids_file)
         names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
@@ -159,10 +159,10 @@ def benchmark(
             callback=display,
         )
     if result.frame.empty:
-        end(len(result.failures))
+        exit_if_failed(len(result.failures))
     with one_line_errors(interrupted):
         _report(result, output, picture, export)
-    end(len(result.failures))
+    exit_if_failed(len(result.failures))
 
 
 def _check_records(records: Path, restart: bool) -> None:
@@ -291,13 +291,13 @@ def _filter_rows(rows: pd.DataFrame, values_of: Mapping[str, list[Any]]) -> pd.D
 
 
 def _count_requested(requested: pd.DataFrame, values_of: Mapping[str, list[Any]]) -> int:
-    """Return how many fits there would be with the filters applied.
+    """Return the number of fits with the filters applied.
 
-    A value without any requested fit, such as a new dataset, counts as many fits as the other values have.
+    A filtered value without any requested fit, such as a new dataset, counts as many fits as the other values have.
     """
     rows = _filter_rows(requested, values_of)
-    free = [rows[name] for name in rows if name not in values_of]
-    per_combination = len(set(zip(*free, strict=True))) if free else 1
+    unfiltered = [rows[name] for name in rows if name not in values_of]
+    per_combination = len(set(zip(*unfiltered, strict=True))) if unfiltered else 1
     counts = Counter(zip(*(rows[name] for name in values_of), strict=True)) if values_of else {(): len(rows)}
     return sum(counts.get(combination, per_combination) for combination in product(*values_of.values()))
 

@@ -106,12 +106,12 @@ def render(records: pd.DataFrame) -> Rendering:
     claims = [_margin_claim(chosen), _label_claim(bool(len(chosen)))]
     regions = _regions(chosen)
     figures = [_figure(regions, chosen)] if regions else []
-    notes = [coverage(chosen, list(NAMES), list(TITLES)), *NOTES, *([_true_margins()] if len(chosen) else [])]
+    notes = [coverage(chosen, list(NAMES), list(TITLES)), *NOTES, *([_true_margins_note()] if len(chosen) else [])]
     return Rendering(grids, claims, figures, notes)
 
 
-def _true_margins() -> str:
-    """The margins of the rule by which the 9 classes were mixture, over the points that are measured."""
+def _true_margins_note() -> str:
+    """Return a note on the margins of the true boundary of the 9 classes, over the measured points."""
     data = load_split("nine-gaussians", split=0)
     chosen = margin_points(len(data.X), seed=0)
     exact = linear_margins(NINE_CENTERS, data.X[chosen], data.y[chosen], -0.5 * (NINE_CENTERS**2).sum(axis=1))
@@ -151,29 +151,30 @@ def _margin_claim(records: pd.DataFrame) -> Claim:
 
 
 def _complete(values: Sequence[Measured | None]) -> list[Measured]:
-    """The values, or none if one is missing."""
-    there = [value for value in values if value is not None]
-    return there if len(there) == len(values) else []
+    """Return the values, or an empty list if one is missing."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
 
 
-def _label_claim(run: bool) -> Claim:
+def _label_claim(has_records: bool) -> Claim:
     """Return the claim that mixup's labels conflict with the classes of mixed points, and GenLabel's do not."""
     text = (
         f"Mixup's largest label conflicts with the nearest training point's class for many mixed points (over "
         f"{CONFLICT:g} %) of both datasets; GenLabel's does not (below {RESOLVED:g} %)."
     )
     quote = "the conventional labeling causes the conflict for a large number of points; GenLabel has resolved it"
-    if not run:
+    if not has_records:
         return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEFS[1])
     shares = {
-        name: (mixture.conflicts(mixture.linear), mixture.conflicts(mixture.generative)) for name, mixture in _both()
+        name: (mixture.conflicts(mixture.linear), mixture.conflicts(mixture.generative))
+        for name, mixture in _labeled_mixtures()
     }
     words = [f"{NAMES[name]}: {mixup:.1f} % (mixup), {ours:.1f} % (GenLabel)" for name, (mixup, ours) in shares.items()]
     holds = all(mixup > CONFLICT and ours < RESOLVED for mixup, ours in shares.values())
     return Claim(text, quote, "; ".join(words), holds, FULL_TRIALS, brief=BRIEFS[1])
 
 
-def _both() -> list[tuple[str, LabeledMixture]]:
+def _labeled_mixtures() -> list[tuple[str, LabeledMixture]]:
     return [(name, _labeled_mixture(name)) for name in NAMES]
 
 
@@ -196,7 +197,7 @@ def _figure(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) -
     ratios = [PLOT_LIMITS[name][1] / PLOT_LIMITS[name][0] for name in NAMES]
     grid = figure.subplots(len(NAMES), 6, gridspec_kw={"height_ratios": ratios})
     first = records[(records["split"] == 0) & (records["seed"] == 0)]
-    for axes, (name, mixture) in zip(grid, _both(), strict=True):
+    for axes, (name, mixture) in zip(grid, _labeled_mixtures(), strict=True):
         for ax in axes:
             width, height = PLOT_LIMITS[name]
             ax.set(xlim=(-width, width), ylim=(-height, height), aspect=1.0)
@@ -205,7 +206,8 @@ def _figure(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) -
         axes[0].set_ylabel(NAMES[name], fontsize=13)
         for ax, method in zip(axes[3:], TITLES, strict=True):
             plot_regions(ax, regions[name, method].predict, mixture.X, mixture.y, size=2.0, steps=GRID_CELLS)
-            ax.set_xlabel(_say(first[(first["dataset"] == name) & (first["method"] == method)]), fontsize=10)
+            record = first[(first["dataset"] == name) & (first["method"] == method)]
+            ax.set_xlabel(_describe_scores(record), fontsize=10)
     for ax, title in zip(grid[0], _titles(), strict=True):
         ax.set_title(title, fontsize=12)
     caption = (
@@ -231,10 +233,11 @@ def _plot_labels(axes: Sequence[Axes], mixture: LabeledMixture) -> None:
     axes[2].set_xlabel("the same points; color: top-1 label", fontsize=10)
 
 
-def _say(record: pd.DataFrame) -> str:
-    """The accuracy and the smallest margin of the one record."""
-    accuracy, margin, right = (record[name].iloc[0] for name in ("accuracy", "smallest_margin", "right_points"))
-    return f"test accuracy {accuracy:.1f} %\nsmallest of {right:.0f} margins {margin:.2g}"
+def _describe_scores(record: pd.DataFrame) -> str:
+    """Return the accuracy and the smallest margin of the one record as text."""
+    scores = record.iloc[0]
+    margin = f"smallest of {scores['right_points']:.0f} margins {scores['smallest_margin']:.2g}"
+    return f"test accuracy {scores['accuracy']:.1f} %\n{margin}"
 
 
 def _cells(budget: str) -> list[Cell]:

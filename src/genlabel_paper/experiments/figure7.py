@@ -107,9 +107,9 @@ def _angle_claim(scheme: str) -> Claim:
     middle = _angle(scheme, **{free: type(high)((low + high) / 2)})
     quote, ours = f"{printed.mean:.2f} pi", f"{_angle(scheme):.4f} pi for {free} = {OURS[free]:g}"
     text = f"At |theta| = {NORM:g} the angle of {TITLES[scheme]} is {quote} (for some {free}: it is not printed)."
-    found = f"{quote} for {free} from {_short(low)} to {_short(high)}; {ours}"
+    result = f"{quote} for {free} from {_short(low)} to {_short(high)}; {ours}"
     brief = f"the printed angle of {TITLES[scheme]}"
-    return Claim(text, quote, found, agreement(computed(middle, printed)) == "agrees", brief=brief)
+    return Claim(text, quote, result, agreement(computed(middle, printed)) == "agrees", brief=brief)
 
 
 def _margin_claims() -> list[Claim]:

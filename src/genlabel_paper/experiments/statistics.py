@@ -23,7 +23,7 @@ from genlabel_paper.runs.methods import TITLES
 REFERENCE = "genlabel-cv"
 _TRAINED = {cell.method for table in (TABLE2, TABLE3) for cell in table.cells("smoke")}
 ON_EVERY_SET = tuple(key for key in TITLES if key in _TRAINED)
-"""The methods that tables 2 and 3 train on each set of the study."""
+"""Methods that tables 2 and 3 train on every dataset of the study."""
 ROPE = 0.5
 """Region of practical equivalence, in points of accuracy."""
 SAMPLES = 10_000
@@ -34,7 +34,7 @@ MIN_DATASETS = 10
 
 
 def study_means(records: pd.DataFrame) -> pd.DataFrame:
-    """Return mean accuracies: a line for each set of the study that every method has, a column for each method.
+    """Return mean accuracies: a line for each dataset of the study that every method has, a column for each method.
 
     Methods that are missing on many datasets are left out, to keep the datasets.
 
@@ -48,8 +48,8 @@ def study_means(records: pd.DataFrame) -> pd.DataFrame:
     if not known:
         return pd.DataFrame()
     shared = {name: len(pair_trials(chosen, "accuracy", [REFERENCE, name])) for name in ON_EVERY_SET}
-    kept = [name for name, count in shared.items() if count / known >= MIN_COVERAGE]
-    return mean_scores(pair_trials(chosen, "accuracy", kept))
+    methods = [name for name, count in shared.items() if count / known >= MIN_COVERAGE]
+    return mean_scores(pair_trials(chosen, "accuracy", methods))
 
 
 def critical_difference(datasets: int, methods: int, level: float = 0.05) -> float:
@@ -86,10 +86,9 @@ def plot_ranks(means: pd.DataFrame) -> Figure:
         label_props={"fontsize": 9},
         text_h_margin=0.15,
     )
-    for bar in (line for line in ax.lines if np.ptp(np.asarray(line.get_ydata())) == 0.0):
-        bar.set_xdata(
-            np.sort(np.asarray(bar.get_xdata()))
-        )  # the library's order is that of a dataset, another in each run
+    for line in ax.lines:  # the library draws bars in the order of a set, which differs between runs
+        if np.ptp(np.asarray(line.get_ydata())) == 0.0:
+            line.set_xdata(np.sort(np.asarray(line.get_xdata())))
     figure.suptitle(f"Mean rank of test accuracy over {len(means)} datasets: lower is better", fontsize=11)
     return figure
 
@@ -154,20 +153,22 @@ def render(records: pd.DataFrame) -> Rendering:
         return Rendering(notes=[f"Fewer than {MIN_DATASETS} datasets have every method: nothing is tested."])
     grids, notes = [_rank_grid(means)], [_friedman(means)]
     figures: list[CaptionedFigure] = []
-    for part in (_ranks, _bayes):
+    for test in (_nemenyi, _bayes):
         try:
-            more, picture, note = part(means)
+            new_grids, figure, note = test(means)
         except ImportError as error:
             notes.append(f"Left out: {error}")
             continue
-        grids, figures, notes = grids + more, [*figures, picture], [*notes, note]
+        grids += new_grids
+        figures.append(figure)
+        notes.append(note)
     return Rendering(grids, figures=figures, notes=notes)
 
 
-def _ranks(means: pd.DataFrame) -> tuple[list[Grid], CaptionedFigure, str]:
-    gap = critical_difference(len(means), means.shape[1])
+def _nemenyi(means: pd.DataFrame) -> tuple[list[Grid], CaptionedFigure, str]:
+    difference = critical_difference(len(means), means.shape[1])
     caption = "Critical-difference diagram: a bar joins methods that Nemenyi's test does not tell apart at 5 %."
-    note = f"Critical difference of the mean ranks at 5 % (Nemenyi): {gap:.2f}."
+    note = f"Critical difference of the mean ranks at 5 % (Nemenyi): {difference:.2f}."
     ranks = _mean_ranks(means)
     alt = "Mean ranks: " + ", ".join(f"{TITLES[str(name)]} {rank:.2f}" for name, rank in ranks.items())
     return [], CaptionedFigure(caption, plot_ranks(means), alt), note

@@ -79,13 +79,15 @@ def _more(counts: WinTieLoss) -> bool:
 
 
 def _headline(claims: Sequence[Claim]) -> str:
-    """The paper's main statement: GenLabel against each rival, over many datasets."""
-    above, not_above = (
-        [TITLES[r] for r, c in zip(RIVALS, claims, strict=True) if c.holds is it] for it in (True, False)
-    )
-    data = [f"more often higher than lower against {join_words(above)}"] if above else []
-    data += [f"not so against {join_words(not_above)}"] if not_above else []
-    return f"By over half a point of accuracy, GenLabel (CV) is {', '.join(data)} (Table 3)." if data else ""
+    """Return the result for the paper's main statement: GenLabel against each rival, over many datasets."""
+    above = [TITLES[rival] for rival, claim in zip(RIVALS, claims, strict=True) if claim.holds is True]
+    not_above = [TITLES[rival] for rival, claim in zip(RIVALS, claims, strict=True) if claim.holds is False]
+    parts = []
+    if above:
+        parts.append(f"more often higher than lower against {join_words(above)}")
+    if not_above:
+        parts.append(f"not so against {join_words(not_above)}")
+    return f"By over half a point of accuracy, GenLabel (CV) is {', '.join(parts)} (Table 3)." if parts else ""
 
 
 def _cells(budget: str) -> list[Cell]:

@@ -116,87 +116,85 @@ def _cells(budget: str, datasets: Sequence[str]) -> list[Cell]:
 
 
 def render(records: pd.DataFrame) -> Rendering:
-    """Show a table for each schedule that has records, and for what has none in that of the paper.
+    """Show a table for each schedule that has records, and for the schedule of the paper.
 
     >>> [grid.title for grid in render(pd.DataFrame()).grids]
     ['Clean accuracy, 200 epochs', 'Robust accuracy (AutoAttack), 50 epochs']
     """
-    image_records = _of_images(records)
+    image_records = _select_image_records(records)
     grids: list[Grid] = []
     claims: list[Claim] = []
     notes: list[str] = []
     for schedule in SCHEDULES.values():
         part = image_records[image_records["setting"] == schedule.name]
-        datasets = _columns(image_records, schedule)
+        datasets = _displayed_datasets(image_records, schedule)
         if datasets:
             grids += _grids(part, schedule, datasets)
             claims += _claims(part, schedule, datasets)
             notes.append(_extent(part, schedule, datasets))
-    short = any(not SCHEDULES[name].paper for name in image_records["setting"].unique())
-    return Rendering(grids, claims, notes=[*notes, *([SHORTER_NOTE] if short else []), *NOTES])
+    if any(not SCHEDULES[name].paper for name in image_records["setting"].unique()):
+        notes.append(SHORTER_NOTE)
+    return Rendering(grids, claims, notes=[*notes, *NOTES])
 
 
-def _of_images(records: pd.DataFrame) -> pd.DataFrame:
+def _select_image_records(records: pd.DataFrame) -> pd.DataFrame:
     if "setting" not in records:
         records = records.reindex(columns=["setting", "dataset", "method", "alpha", "split", "seed"])
     return records[records["setting"].isin(list(SCHEDULES))]
 
 
-def _columns(image_records: pd.DataFrame, schedule: Schedule) -> list[str]:
-    """The datasets that have records of a schedule; in that of the paper also those of the paper that have none of any.
+def _displayed_datasets(image_records: pd.DataFrame, schedule: Schedule) -> list[str]:
+    """Return the datasets of a table: those with records of its schedule, and missing ones in the paper's schedule.
 
-    Where there are records of datasets alone that are not in the paper, only they were asked for.
+    Missing are the datasets of the paper without records of this kind; none if all records are of other datasets.
     """
-    kind = [name for name, one in SCHEDULES.items() if one.kind == schedule.kind]
-    there = set(image_records.loc[image_records["setting"] == schedule.name, "dataset"])
-    anywhere = set(image_records.loc[image_records["setting"].isin(kind), "dataset"])
+    same_kind = [name for name, other in SCHEDULES.items() if other.kind == schedule.kind]
+    recorded = set(image_records.loc[image_records["setting"] == schedule.name, "dataset"])
+    recorded_of_kind = set(image_records.loc[image_records["setting"].isin(same_kind), "dataset"])
     printed = {name for name, about in IMAGE_DATASETS.items() if about.printed}
-    rest = printed - anywhere if schedule.paper and (printed & anywhere or not anywhere) else set()
-    return [name for name in IMAGE_DATASETS if name in there | rest]
+    missing: set[str] = set()
+    if schedule.paper and (printed & recorded_of_kind or not recorded_of_kind):
+        missing = printed - recorded_of_kind
+    return [name for name in IMAGE_DATASETS if name in recorded | missing]
 
 
 def _grids(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> list[Grid]:
-    """The accuracy of the last epoch beside the printed one, and without an attack also that of the best epoch."""
-    title, paper, metric = (
-        f"{CAPTIONS[schedule.kind]}, {_length(schedule)}",
-        PRINTED[schedule.kind],
-        METRICS[schedule.kind],
-    )
+    """Return the accuracy of the last epoch next to the printed one, without an attack also that of the best epoch."""
+    title = f"{CAPTIONS[schedule.kind]}, {_length(schedule)}"
+    paper, metric = PRINTED[schedule.kind], METRICS[schedule.kind]
     about = {name: IMAGE_DATASETS[name].title for name in datasets}
-    first = methods_grid(title, part, datasets, ROWS, paper, metric, about=about)
-    image_records = [first]
+    grids = [methods_grid(title, part, datasets, ROWS, paper, metric, about=about)]
     if schedule.kind == "clean" and part.get("best_accuracy", pd.Series(dtype=float)).notna().any():
-        best = f"Clean accuracy of the epoch that is best on held-out images, {_length(schedule)}"
-        image_records.append(methods_grid(best, part, datasets, ROWS, {}, "best_accuracy", about=about))
-    return [_without_adamixup(replace(grid, corner="dataset")) for grid in image_records]
+        title = f"Clean accuracy of the epoch that is best on held-out images, {_length(schedule)}"
+        grids.append(methods_grid(title, part, datasets, ROWS, {}, "best_accuracy", about=about))
+    return [_with_adamixup_reasons(replace(grid, corner="dataset")) for grid in grids]
 
 
-def _without_adamixup(grid: Grid) -> Grid:
-    """Say where AdaMixup is missing because the paper has no settings for it."""
+def _with_adamixup_reasons(grid: Grid) -> Grid:
+    """Return the grid with a reason where AdaMixup is missing because the paper has no settings for it."""
+    reason = "the paper has no settings of AdaMixup for it"
     rows = []
     for key, (title, values) in zip(ROWS, grid.rows, strict=True):
-        none = [key not in image_methods(name) for name in grid.columns]
-        values = [
-            replace(value, why="the paper has no settings of AdaMixup for it") if gone else value
-            for value, gone in zip(values, none, strict=True)
+        explained = [
+            value if key in image_methods(dataset) else replace(value, why=reason)
+            for dataset, value in zip(grid.columns, values, strict=True)
         ]
-        rows.append((title, values))
+        rows.append((title, explained))
     return replace(grid, rows=rows)
 
 
 def _claims(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> list[Claim]:
-    """The statements of the paper about the datasets of a schedule that it prints."""
+    """Return the statements of the paper about the datasets of a schedule that it prints."""
     printed = [name for name in datasets if IMAGE_DATASETS[name].printed]
     means = printed_means(PRINTED[schedule.kind])
     ours = PairedMeans(part, printed, METRICS[schedule.kind])
     checks = [check for check in CHECKS[schedule.kind] if set(printed) & set(check.datasets or printed)]
-    image_records = [check.claim(ours, means.loc[printed]) for check in checks]
+    claims = [check.claim(ours, means.loc[printed]) for check in checks]
     if schedule.paper:
-        return [replace(claim, full=SEEDS["full"]) for claim in image_records]
+        return [replace(claim, full=SEEDS["full"]) for claim in claims]
     length = _length(schedule)
     return [
-        replace(claim, text=f"{claim.text[:-1]}, after {length}.", brief=f"{claim.brief}, {length}")
-        for claim in image_records
+        replace(claim, text=f"{claim.text[:-1]}, after {length}.", brief=f"{claim.brief}, {length}") for claim in claims
     ]
 
 
@@ -208,14 +206,17 @@ def _length(schedule: Schedule) -> str:
 def _extent(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> str:
     """Return a note on the records of a schedule."""
     about = SETTINGS[schedule.name].about
-    attacked = sorted({held["attacked"] for held in part.get("parameters", []) if "attacked" in held})
-    number = f" Attacked images: {', '.join(map(str, attacked))}." if attacked else ""
-    return f"{CAPTIONS[schedule.kind]}: {about}. {coverage(part, datasets, ROWS)}{number}"
+    counts = sorted({parameters["attacked"] for parameters in part.get("parameters", []) if "attacked" in parameters})
+    attacked = f" Attacked images: {', '.join(map(str, counts))}." if counts else ""
+    return f"{CAPTIONS[schedule.kind]}: {about}. {coverage(part, datasets, ROWS)}{attacked}"
 
 
-def _both() -> dict[tuple[str, str], Printed]:
-    """All printed values, by method and by dataset with the column of the table."""
-    return {(method, f"{name}, {kind}"): value for kind, of in PRINTED.items() for (method, name), value in of.items()}
+def _all_printed() -> dict[tuple[str, str], Printed]:
+    """Return all printed values, by method and by dataset with the kind of accuracy."""
+    values: dict[tuple[str, str], Printed] = {}
+    for kind, printed in PRINTED.items():
+        values |= {(method, f"{dataset}, {kind}"): value for (method, dataset), value in printed.items()}
+    return values
 
 
 EXPERIMENT = Experiment(
@@ -224,7 +225,7 @@ EXPERIMENT = Experiment(
     "arXiv Table 7, Section A.1; settings: Tables 13 and 14",
     cells,
     render,
-    _both(),
+    _all_printed(),
     further_cells,
     section="images",
 )

@@ -140,15 +140,12 @@ def methods_grid(
     about : dict of dataset -> str, optional
         Description of a dataset, such as its name.
     """
-    why = missing or {}
-    rows = [
-        (
-            TITLES[method],
-            [
-                Value(mean_score(records, name, method, metric), paper.get((method, name)), why.get(name, "not run"))
-                for name in datasets
-            ],
-        )
-        for method in methods
-    ]
+    reasons = missing or {}
+    rows = []
+    for method in methods:
+        values = []
+        for name in datasets:
+            ours = mean_score(records, name, method, metric)
+            values.append(Value(ours, paper.get((method, name)), reasons.get(name, "not run")))
+        rows.append((TITLES[method], values))
     return Grid(title, list(datasets), rows, best=[TITLES[method] for method in methods], about=about or {})

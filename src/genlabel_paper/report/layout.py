@@ -59,12 +59,14 @@ def grid_lines(grid: Grid) -> list[GridLine]:
 
 def _best(means: Sequence[float | None], compared: Sequence[bool]) -> list[bool]:
     """Return which of the compared means are the largest, to two decimals."""
-    known = [round(mean, 2) for mean, taken in zip(means, compared, strict=True) if taken and mean is not None]
+    rounded = [
+        round(mean, 2) if is_compared and mean is not None else None
+        for mean, is_compared in zip(means, compared, strict=True)
+    ]
+    known = [value for value in rounded if value is not None]
     if len(known) < 2:
         return [False] * len(means)
-    return [
-        taken and mean is not None and round(mean, 2) == max(known) for mean, taken in zip(means, compared, strict=True)
-    ]
+    return [value == max(known) for value in rounded]
 
 
 def has_printed(grid: Grid) -> bool:
@@ -123,13 +125,13 @@ def describe_missing(grid: Grid) -> list[str]:
         name: grid.rows[0][1][index].why for index, name in enumerate(grid.columns) if name not in measured.columns
     }
     missing |= {title: row[0].why for title, row in grid.rows if title not in dict(measured.rows)}
-    names_by_reason = {
-        reason: [name for name, other in missing.items() if other == reason] for reason in missing.values()
-    }
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in missing.items():
+        names_by_reason.setdefault(reason, []).append(name)
     single = Counter(value.why for _, row in measured.rows for value in row if value.ours is None)
-    words = [(reason, ", ".join(names)) for reason, names in names_by_reason.items()]
-    words += [(reason, f"{count} value{'s' * (count > 1)}") for reason, count in single.items()]
-    return [what + (f" ({reason})" if reason not in ("", "not run") else "") for reason, what in words]
+    missing_parts = [(", ".join(names), reason) for reason, names in names_by_reason.items()]
+    missing_parts += [("1 value" if count == 1 else f"{count} values", reason) for reason, count in single.items()]
+    return [part if reason in ("", "not run") else f"{part} ({reason})" for part, reason in missing_parts]
 
 
 def measured_claims(rendering: Rendering) -> list[Claim]:
@@ -162,8 +164,8 @@ def format_verdict(claim: Claim) -> tuple[str, str]:
     >>> format_verdict(Claim("", "", "", None))
     ('?', 'cannot be said')
     """
-    preliminary = claim.holds is not None and claim.trials < claim.full
-    return SIGNS[claim.holds], VERDICTS[claim.holds] + " so far" * preliminary
+    is_preliminary = claim.holds is not None and claim.trials < claim.full
+    return SIGNS[claim.holds], VERDICTS[claim.holds] + (" so far" if is_preliminary else "")
 
 
 def join_words(names: Sequence[str]) -> str:

@@ -262,11 +262,13 @@ def _printed_counts(grid: Grid) -> str:
 def _not_run(rendering: Rendering) -> str:
     """Return what of an experiment was not run, the same of all grids once."""
     missing = {grid.title: "; ".join(describe_missing(grid)) for grid in rendering.grids}
-    alike = len(set(missing.values())) == 1
-    words = [what if alike else f"{title}: {what}" for title, what in missing.items() if what][: 1 if alike else None]
+    if len(set(missing.values())) == 1:
+        sentences = [next(iter(missing.values()))]
+    else:
+        sentences = [f"{title}: {text}" if text else "" for title, text in missing.items()]
     count = sum(not claim.measured for claim in rendering.claims)
-    words += [f"Statements about it: {count}"] if count else []
-    return ". ".join(words)
+    sentences += [f"Statements about it: {count}"] if count else []
+    return ". ".join(filter(None, sentences))
 
 
 def _inline_svg(captioned: CaptionedFigure, id: str) -> Markup:

@@ -80,7 +80,9 @@ def agreement(value: Value) -> str:
     if difference is None or value.ours is None or value.paper is None:
         return "missing"
     joint = max(hypot(value.ours.spread or 0.0, value.paper.spread or 0.0), value.paper.min_difference)
-    return "agrees" if abs(difference) <= joint else "near" if abs(difference) <= 2 * joint else "differs"
+    if abs(difference) <= joint:
+        return "agrees"
+    return "near" if abs(difference) <= 2 * joint else "differs"
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,10 @@ class Check:
         if not len(known):
             return None
         required = len(lines) if self.at_least is None else self.at_least
-        unknown, count = len(lines) - len(known), int(self.rule.test(known).sum())
-        return True if count >= required else False if count + unknown < required else None
+        n_true, n_unknown = int(self.rule.test(known).sum()), len(lines) - len(known)
+        if n_true >= required:
+            return True
+        return False if n_true + n_unknown < required else None
 
     def _select(self, means: pd.DataFrame) -> pd.DataFrame:
         lines = means.index if self.datasets is None else [name for name in self.datasets if name in means.index]
@@ -91,11 +93,15 @@ class Check:
         known = means.dropna()
         if not len(known):
             return NOTHING_MEASURED
-        true = self.rule.test(known)
-        text = f"on {int(true.sum())} of {len(known)} datasets"
-        text += f"; not on {', '.join(map(dataset_title, known.index[~true]))}" if not true.all() else ""
-        text += f"; {len(means) - len(known)} not measured" if len(known) < len(means) else ""
-        return text + (f"; {_describe_gain(known, *self.gain)}" if self.gain else "")
+        is_true = self.rule.test(known)
+        parts = [f"on {int(is_true.sum())} of {len(known)} datasets"]
+        if not is_true.all():
+            parts.append(f"not on {', '.join(map(dataset_title, known.index[~is_true]))}")
+        if len(known) < len(means):
+            parts.append(f"{len(means) - len(known)} not measured")
+        if self.gain:
+            parts.append(_describe_gain(known, *self.gain))
+        return "; ".join(parts)
 
 
 def above(better: Methods, worse: Methods, by: float = 0.0) -> Rule:

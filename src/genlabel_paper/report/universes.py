@@ -167,15 +167,14 @@ def nearness(means: Means, table: PrintedTable) -> Nearness:
     """
     if not means:
         return Nearness()
-    printed = [table.paper[method, dataset] for dataset, method in means]
-    differences = np.array([ours.mean - paper.mean for ours, paper in zip(means.values(), printed, strict=True)])
-    joint = [
-        max(hypot(ours.spread, paper.spread or 0.0), paper.min_difference)
-        for ours, paper in zip(means.values(), printed, strict=True)
-    ]
-    within = 100.0 * float(np.mean(np.abs(differences) <= joint))
+    differences, joint_spreads = [], []
+    for (dataset, method), ours in means.items():
+        paper = table.paper[method, dataset]
+        differences.append(abs(ours.mean - paper.mean))
+        joint_spreads.append(max(hypot(ours.spread, paper.spread or 0.0), paper.min_difference))
+    within = 100.0 * float(np.mean(np.array(differences) <= joint_spreads))
     holds = len(true_statements(means, table))
-    return Nearness(within, float(np.median(np.abs(differences))), _rank_correlation(means, table), float(holds))
+    return Nearness(within, float(np.median(differences)), _rank_correlation(means, table), float(holds))
 
 
 def true_statements(means: Means, table: PrintedTable) -> list[Check]:

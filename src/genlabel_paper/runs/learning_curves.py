@@ -87,7 +87,7 @@ def learning_curves(
         data = model._training_data(X, y, None, None, space, progress)
         progress.plan(space.stage_shares(searches=True, typicality=False))
         labelers, _ = prepare_labelers(space, data, progress)
-        indices = [i for i, params in enumerate(space.params) if selects({**params, **space.mixing[0].params})]
+        selected = [i for i, params in enumerate(space.params) if selects({**params, **space.mixing[0].params})]
         epochs = space.epochs(len(data.raw.X))[0]
         rule: Scoring = space.search.scoring if attack is None else attack
         every = 1 if isinstance(rule, str) else EPOCHS_BETWEEN_ATTACKS
@@ -107,20 +107,27 @@ def learning_curves(
 
             def score_and_record(fleet: Fleet, group: int) -> NDArray[np.float64]:
                 scores = score(fleet, group)
-                recorded[group].append(scores.reshape(-1, len(indices), scores.shape[-1]))
+                recorded[group].append(scores.reshape(-1, len(selected), scores.shape[-1]))
                 return scores
 
             best = BestEpoch(score_and_record, every)
-            trainer = space.make_trainer(tasks, 0, indices, epochs, restore_best=best, progress=progress)
+            trainer = space.make_trainer(tasks, 0, selected, epochs, restore_best=best, progress=progress)
             trainer.advance(epochs)
             return np.stack([np.concatenate(parts) for parts in recorded], 1)
 
-        folds = fold_tasks(space, data, labelers)[: None if len(indices) > 1 else 1]
+        folds = fold_tasks(space, data, labelers)
+        if len(selected) < 2:
+            folds = folds[:1]
         whole = make_task(space, data, labelers, None)
-        of_folds, of_all = record(folds, score_fold), record([whole], score_all)
-        scored = [e for e in range(1, epochs + 1) if e % every == 0 or e == epochs]
-        params = [dict(space.params[i]) for i in indices]
-        return LearningCurves(params, scored, of_folds[..., :2], of_folds[:, 0, :, 2:], of_all[:, 0])
+        fold_scores = record(folds, score_fold)
+        scores_of_all = record([whole], score_all)
+        return LearningCurves(
+            params=[dict(space.params[i]) for i in selected],
+            epochs=[epoch for epoch in range(1, epochs + 1) if epoch % every == 0 or epoch == epochs],
+            valid=fold_scores[..., :2],
+            test_of_fold=fold_scores[:, 0, :, 2:],
+            test_of_all=scores_of_all[:, 0],
+        )
 
 
 def _rate(rule: Scoring, fleet: Fleet, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:

@@ -131,23 +131,21 @@ def apply_selection_rules(curves: LearningCurves, mask: Sequence[bool]) -> Outco
     Cross-validation selects a candidate by the mean accuracy over the folds, ties by log-loss, at the selected epoch.
     The best epoch of a network is the first with the highest accuracy, ties by log-loss, on the rows that select it.
     """
-    chosen = np.flatnonzero(mask)
-    valid, test_of_fold, test_of_all = (
-        curves.valid[:, :, chosen],
-        curves.test_of_fold[:, chosen],
-        curves.test_of_all[:, chosen],
-    )
-    best = _best_epochs(valid)
-    at_best = np.take_along_axis(valid, best[None, ..., None], 0)[0]
-    by_cv = _best_candidate(valid[-1].mean(0)), _best_candidate(at_best.mean(0))
-    at_validation = np.take_along_axis(test_of_fold[..., 0], best[None, 0], 0)[0]
+    candidates = np.flatnonzero(mask)
+    valid = curves.valid[:, :, candidates]
+    test_of_fold = curves.test_of_fold[:, candidates]
+    test_of_all = curves.test_of_all[:, candidates]
+    best_epoch = _best_epochs(valid)
+    valid_at_best = np.take_along_axis(valid, best_epoch[None, ..., None], 0)[0]
+    test_at_best = np.take_along_axis(test_of_fold[..., 0], best_epoch[None, 0], 0)[0]
+    by_last_epoch, by_best_epoch = _best_candidate(valid[-1].mean(0)), _best_candidate(valid_at_best.mean(0))
     accuracies = {
-        "last": (test_of_all[-1, :, 0], by_cv[0]),
-        "validation": (at_validation, by_cv[1]),
-        "test": (test_of_all[..., 0].max(0), by_cv[0]),
+        "last": (test_of_all[-1, :, 0], by_last_epoch),
+        "validation": (test_at_best, by_best_epoch),
+        "test": (test_of_all[..., 0].max(0), by_last_epoch),
     }
     selected = {rule.key: _select(rule, *accuracies[rule.epoch]) for rule in SELECTION_RULES}
-    params = curves.params[chosen[by_cv[0]]]
+    params = curves.params[candidates[by_last_epoch]]
     return {name: params[name] for name in ("learning_rate", "gamma") if name in params}, selected
 
 

@@ -96,11 +96,12 @@ class Reading:
         """Return the search space with this reading's source of partners."""
         if self.pairs == "batch":
             return space
-        recipes = [
-            recipe if recipe.mixer is None else replace(recipe, mixer=clone(recipe.mixer).set_params(pairs=self.pairs))
-            for recipe in space.mixing
-        ]
-        return replace(space, mixing=recipes)
+        mixing = []
+        for config in space.mixing:
+            if config.mixer is not None:
+                config = replace(config, mixer=clone(config.mixer).set_params(pairs=self.pairs))
+            mixing.append(config)
+        return replace(space, mixing=mixing)
 
     def describe(self) -> dict[str, Any]:
         """Return the values besides the classifier that a record depends on, for fingerprints."""
@@ -138,9 +139,10 @@ def _frequencies(model: Classifier) -> dict[str, Any]:
 def _shrunk(model: Classifier) -> dict[str, Any]:
     if not isinstance(model, GenLabelClassifier | GenerativeClassifier):
         return {}
-    given = model.density
-    shrunk = {name: _shrink(one) for name, one in given.items()} if isinstance(given, Mapping) else _shrink(given)
-    return {"density": shrunk}
+    density = model.density
+    if isinstance(density, Mapping):
+        return {"density": {name: _shrink(candidate) for name, candidate in density.items()}}
+    return {"density": _shrink(density)}
 
 
 def _shrink(density: ClassDensity) -> ClassDensity:

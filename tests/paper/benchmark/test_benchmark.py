@@ -303,7 +303,7 @@ def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
         Fit(3, "nan", 0): "OSError: no OpenML dataset 3",
         Fit(3, "prior", 0): "OSError: no OpenML dataset 3",
         Fit(1, "failing", 0): "RuntimeError: out of luck",
-        Fit(1, "nan", 0): "ValueError: nan predicts probabilities that are not numbers",
+        Fit(1, "nan", 0): "ValueError: nan predicts probabilities that are not finite",
     }
     assert load_records(path, BENCHMARK).failures == result.failures
     fixed = {name: DummyClassifier() for name in methods}

@@ -76,13 +76,13 @@ def load_table(
     from genlabel.data.tables.reading import read_table
     from genlabel.data.tables.table import Table
 
-    name, column = find_source(source, target)
+    name, target = find_source(source, target)
     drop = list(drop)
-    if column is not None:
-        return read_table(Path(source), column, drop=drop, **reading)
-    for_files = [option for option, value in reading.items() if value and option != "force_include"]
-    if for_files:
-        raise ValueError(f"{for_files[0]}={reading[for_files[0]]!r} is for files; leave it out for {name!r}")
+    if target is not None:
+        return read_table(Path(source), target, drop=drop, **reading)
+    for option, value in reading.items():
+        if value and option != "force_include":
+            raise ValueError(f"{option}={value!r} is for files; leave it out for {name!r}")
     data_id = openml_id(source)
     if data_id is not None:
         table = replace(load_openml(data_id), name=name)
@@ -113,8 +113,11 @@ def find_source(source: str | Path, target: str | None = None) -> tuple[str, str
     """
     path = Path(source)
     data_id = openml_id(source)
-    names = {known.replace("-", "_"): known for known in (*EMBEDDED, *SYNTHETIC)}
-    name = names.get(str(source).replace("-", "_").lower()) if data_id is None else f"openml-{data_id}"
+    if data_id is not None:
+        name: str | None = f"openml-{data_id}"
+    else:
+        by_spelling = {known.replace("-", "_"): known for known in (*EMBEDDED, *SYNTHETIC)}
+        name = by_spelling.get(str(source).replace("-", "_").lower())
     if name is not None and not path.is_file():
         if target is not None:
             raise ValueError(f"target={target!r} is for files; {name!r} has its own labels, leave it out")
@@ -133,8 +136,8 @@ def find_source(source: str | Path, target: str | None = None) -> tuple[str, str
     columns = read_columns(path)
     if target is None:
         raise ValueError(
-            f"target is not given; name the label column of {str(path)!r} with target=..., on the command line "
-            f"--target: one of {join_names(columns)}"
+            f"target is not given; name the label column of {str(path)!r} with target=... (--target on the command "
+            f"line), one of {join_names(columns)}"
         )
     check_columns("target", [target], columns, str(path))
     return table_name(path), target
@@ -149,11 +152,11 @@ def openml_id(source: str | Path) -> int | None:
     text = str(source)
     if not text.lower().startswith(OPENML):
         return None
-    word = text[len(OPENML) :]
-    if word.isdecimal():
-        return int(word)
+    id_or_name = text[len(OPENML) :]
+    if id_or_name.isdecimal():
+        return int(id_or_name)
     manifest = openml_manifest()
-    ids = [] if manifest is None else manifest["id"][manifest["name"].str.lower() == word.lower()].tolist()
+    ids = [] if manifest is None else manifest["id"][manifest["name"].str.lower() == id_or_name.lower()].tolist()
     if len(ids) != 1:
         ambiguous = f"; {join_names(ids)} have this name" if ids else ""
         raise ValueError(f"{text!r} is not an available OpenML dataset{ambiguous}; give its id, such as openml:61")
@@ -171,8 +174,8 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        name (the source to give), title, rows, columns, classes ("regression" for a quantity), source, paper (its
-        tables).
+        name (the argument `source` of `load_table`), title, rows, columns, classes ("regression" for a numeric target),
+        source, paper (the tables of the paper that have it).
 
     Examples
     --------
@@ -187,10 +190,15 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
         size = {"rows": len(table.X), "columns": table.X.shape[1], "classes": str(table.y.nunique())}
         source = "scikit-learn" if name in EMBEDDED else "synthetic"
         rows.append({"name": name, "title": name, **size, "source": source, "paper": ""})
-    built_in, manifest = pd.DataFrame(rows), openml_manifest(data_home)
+    built_in = pd.DataFrame(rows)
+    manifest = openml_manifest(data_home)
     if manifest is None:
         return built_in
     groups = manifest["group"].astype(str) if "group" in manifest else pd.Series("", index=manifest.index)
+
+    def paper_tables(group: str) -> str:
+        return ", ".join(PAPER_TABLES[letter] for letter in group if letter in PAPER_TABLES)
+
     openml = {
         "name": OPENML + manifest["id"].astype(str),
         "title": manifest["name"].astype(str),
@@ -198,7 +206,7 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
         "columns": manifest["d"],
         "classes": manifest["k"].astype(str),
         "source": "OpenML, cached",
-        "paper": groups.map(lambda text: ", ".join(PAPER_TABLES[char] for char in text if char in PAPER_TABLES)),
+        "paper": groups.map(paper_tables),
     }
     return pd.concat([built_in, pd.DataFrame(openml)], ignore_index=True)
 
@@ -216,7 +224,7 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
     data_home : path, optional
         Folder of the cache: the environment variable GENLABEL_DATA_HOME if not given, else scikit-learn's.
     round_target : bool
-        Make classes of a quantity: the target of a regression dataset, rounded down to integers.
+        Round the numeric target of a regression dataset down to integers, which become the classes.
 
     Returns
     -------
@@ -234,7 +242,8 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
     """
     from sklearn.datasets import fetch_openml
 
-    data_id, home = check_count("data_id", data_id), find_home(data_home)
+    data_id = check_count("data_id", data_id)
+    home = find_home(data_home)
     with TemporaryDirectory(prefix="genlabel-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cache, copy = home / CACHE_FOLDER, Path(folder) / CACHE_FOLDER
@@ -245,17 +254,18 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
             )
         except Exception as error:
             if cached:
-                first = error.__context__ if isinstance(error.__context__, Exception) else error
-                raise ValueError(_damaged(data_id, cache, first)) from error
+                cause = error.__context__ if isinstance(error.__context__, Exception) else error
+                raise ValueError(_damaged_message(data_id, cache, cause)) from error
             raise OSError(
                 f"OpenML dataset {data_id} is not cached in {str(home)!r} and could not be downloaded ({error}); go "
                 f"online, or name the folder of a cache with data_home or the environment variable {DATA_HOME}"
             ) from error
         features = _read_json(copy / f"api/v1/json/data/features/{data_id}.gz")["data_features"]["feature"]
         for path in copy.rglob("*.gz"):
-            if not (cache / path.relative_to(copy)).exists():
-                with suppress(OSError):  # a cache that cannot be written
-                    atomic_write(cache / path.relative_to(copy), path.read_bytes())
+            cached_path = cache / path.relative_to(copy)
+            if not cached_path.exists():
+                with suppress(OSError):  # the cache may be read-only
+                    atomic_write(cached_path, path.read_bytes())
     targets = [column["name"] for column in features if column["is_target"] == "true"]
     return _to_table(bunch.frame, targets, str(bunch.details["name"]), data_id, round_target)
 
@@ -292,10 +302,11 @@ def _copy_cached(data_id: int, source: Path, target: Path) -> bool:
     try:
         url = str(_read_json(source / descriptions[0])["data_set_description"]["url"])
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(_damaged(data_id, source / descriptions[0], error)) from error
+        raise ValueError(_damaged_message(data_id, source / descriptions[0], error)) from error
     data = Path(urlparse(url).path.lstrip("/") + ".gz")
     if ".." in data.parts:
-        raise ValueError(_damaged(data_id, source / descriptions[0], ValueError(f"its url {url!r} leaves the cache")))
+        outside = ValueError(f"its url {url!r} leaves the cache")
+        raise ValueError(_damaged_message(data_id, source / descriptions[0], outside))
     return _copy(source / data, target / data) and all(copied)
 
 
@@ -312,7 +323,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         return json.load(text)
 
 
-def _damaged(data_id: int, path: Path, error: Exception) -> str:
+def _damaged_message(data_id: int, path: Path, error: Exception) -> str:
     reason = f"{type(error).__name__}: {error}"
     return f"OpenML dataset {data_id} is cached in {str(path)!r}, but cannot be read ({reason}); remove its files there"
 
@@ -334,7 +345,8 @@ def _to_table(frame: pd.DataFrame, targets: list[str], name: str, data_id: int, 
         notes.append(f"{target!r} was rounded down to {frame[target].nunique()} whole numbers")
     if len(frame.columns) < 2:
         raise ValueError(f"{title} has no column of features in addition to {target!r}; take another")
-    y, distinct = frame[target], frame[target].nunique()
+    y = frame[target]
+    distinct = y.nunique()
     numeric = types.is_numeric_dtype(y)
     if numeric and distinct > MAX_CATEGORIES:
         raise ValueError(
@@ -343,5 +355,6 @@ def _to_table(frame: pd.DataFrame, targets: list[str], name: str, data_id: int, 
         )
     if distinct < 2:
         raise ValueError(f"{title} has one class only in {target!r}; take a dataset with two or more")
-    integers = numeric and bool((y.astype(float) % 1 == 0).all())
-    return Table(name, frame.drop(columns=target), (y.astype("int64") if integers else y).astype(str), notes)
+    if numeric and bool((y.astype(float) % 1 == 0).all()):
+        y = y.astype("int64")
+    return Table(name, frame.drop(columns=target), y.astype(str), notes)

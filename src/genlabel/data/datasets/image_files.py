@@ -41,7 +41,8 @@ class ImageArrays(NamedTuple):
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """Read an IDX file of bytes with a given number of dimensions; one that ends in .gz is unpacked."""
-    packed, header_size = path.suffix == ".gz", 4 + 4 * dimensions
+    packed = path.suffix == ".gz"
+    header_size = 4 + 4 * dimensions
     max_size = path.stat().st_size * (MAX_EXPANSION if packed else 1)
     try:
         with cast(IO[bytes], gzip.open(path)) if packed else path.open("rb") as file:
@@ -57,12 +58,12 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{str(path)!r} is not a complete gzip file ({error}); download it again") from error
     if len(body) != size:
-        wanted = header_size + size
-        actual = f"more than {wanted}" if len(body) > size else f"{header_size + len(body)}"
-        raise ValueError(
-            f"{str(path)!r} has {actual if size <= max_size else 'fewer'} bytes; its shape {shape} needs {wanted}; "
-            "download it again"
-        )
+        expected = header_size + size
+        if size > max_size:
+            actual = "fewer"
+        else:
+            actual = f"more than {expected}" if len(body) > size else f"{header_size + len(body)}"
+        raise ValueError(f"{str(path)!r} has {actual} bytes; its shape {shape} needs {expected}; download it again")
     return np.frombuffer(body, np.uint8).reshape(shape).copy()
 
 
@@ -71,7 +72,7 @@ def read_idx_folder(folder: Path, part: str) -> ImageArrays:
     paths = []
     for name in IDX_NAMES[part]:
         spellings = (name, name.replace("-idx", ".idx"))
-        candidates = [folder / f"{spelling}{ending}" for spelling in spellings for ending in ("", ".gz")]
+        candidates = [folder / f"{spelling}{suffix}" for spelling in spellings for suffix in ("", ".gz")]
         existing = [path for path in candidates if path.is_file()]
         if not existing:
             raise FileNotFoundError(f"{str(folder)!r} has no file {name!r} (or {name + '.gz'!r}); it needs all four")
@@ -80,22 +81,22 @@ def read_idx_folder(folder: Path, part: str) -> ImageArrays:
 
 
 def read_cifar(paths: list[Path], label_bytes: int) -> ImageArrays:
-    """Read files of the binary CIFAR version: rows of label bytes, the last of which counts, and 3 x 32 x 32 bytes.
+    """Read files of the binary version of CIFAR: each row has its label bytes, then 3 x 32 x 32 pixels.
 
-    CIFAR-10 has one label byte; CIFAR-100 has two, the coarse and the fine label.
+    CIFAR-10 has one label byte. CIFAR-100 has two, the coarse and the fine label; the last one is used.
     """
-    row = label_bytes + prod(CIFAR_SHAPE)
+    row_bytes = label_bytes + prod(CIFAR_SHAPE)
     parts = []
     for path in paths:
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {str(path)!r}; the binary version of CIFAR needs it")
         content = np.frombuffer(path.read_bytes(), np.uint8)
-        if len(content) == 0 or len(content) % row:
+        if len(content) == 0 or len(content) % row_bytes:
             raise ValueError(
-                f"{str(path)!r} has {len(content)} bytes; it should be rows of {row} ({label_bytes} for labels): the "
-                "binary version of CIFAR"
+                f"{str(path)!r} has {len(content)} bytes, but the binary version of CIFAR has rows of {row_bytes} "
+                f"({label_bytes} for labels); download it again"
             )
-        parts.append(content.reshape(-1, row))
+        parts.append(content.reshape(-1, row_bytes))
     rows = np.concatenate(parts)
     return ImageArrays(rows[:, label_bytes:].reshape(-1, *CIFAR_SHAPE), rows[:, label_bytes - 1])
 
@@ -116,16 +117,19 @@ def read_npz(path: Path) -> list[ImageArrays]:
         ) from error
     missing = [key for key in NPZ_KEYS if key not in names]
     if missing:
-        has = f"it has {sorted(names)} and needs {list(NPZ_KEYS)}"
-        raise ValueError(f"{str(path)!r} has no {', '.join(missing)}; {has}")
+        raise ValueError(
+            f"{str(path)!r} has no {', '.join(missing)}; it has {sorted(names)} and needs {list(NPZ_KEYS)}"
+        )
     parts = []
     for part in ("train", "test"):
         x = _to_images(arrays[f"x_{part}"], f"x_{part} of {str(path)!r}")
         y = arrays[f"y_{part}"]
         labels = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if labels.ndim != 1 or labels.dtype.kind not in "iuU":
-            about = f"y_{part} of {str(path)!r} is {y.dtype} of shape {y.shape}"
-            raise ValueError(f"{about}; labels are whole numbers or text, (N,) or (N, 1)")
+            raise ValueError(
+                f"y_{part} of {str(path)!r} is {y.dtype} of shape {y.shape}; labels are whole numbers or strings, (N,) "
+                "or (N, 1)"
+            )
         parts.append(ImageArrays(x, labels))
     return parts
 
@@ -154,7 +158,7 @@ def read_tiny_imagenet(folder: Path, size: int | None = None) -> list[ImageArray
         raise ValueError(f"{str(annotations)!r} must have lines of a file name, a tab and a class")
     outside = [row[0] for row in rows if Path(row[0]).name != row[0]]
     if outside:
-        raise ValueError(f"{str(annotations)!r} names {outside[0]!r}, which is no file of 'images'")
+        raise ValueError(f"{str(annotations)!r} names {outside[0]!r}, which is not a file in 'images'")
     test = [(folder / "val" / "images" / row[0], row[1]) for row in rows]
     return _read_labeled([_list_class_folders(folder / "train"), test], size)
 
@@ -171,8 +175,8 @@ def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
                 image = ImageOps.exif_transpose(opened)
                 if image.mode not in GRAY_MODES + COLOR_MODES:
                     raise ValueError(f"its pixels are {image.mode!r}, not of 8 bits; save it as 8-bit gray or color")
-                flat = image.convert("L" if image.mode in GRAY_MODES else "RGB")
-                return np.asarray(flat if size is None else ImageOps.fit(flat, (size, size)), dtype=np.uint8)
+                image = image.convert("L" if image.mode in GRAY_MODES else "RGB")
+                return np.asarray(image if size is None else ImageOps.fit(image, (size, size)), dtype=np.uint8)
     except Exception as error:  # a damaged file may fail in any way
         reason = " ".join(str(error).split())
         raise ValueError(f"{str(path)!r} could not be read as an image ({reason}); fix or remove it") from error
@@ -196,8 +200,9 @@ def _read_npy(archive: ZipFile, name: str) -> NDArray[Any]:
 
 def _to_images(x: NDArray[Any], name: str) -> NDArray[np.uint8]:
     """Return images (N, C, H, W) of bytes; floats in [0, 1] are rounded to multiples of 1/255."""
-    last, first = x.ndim == 4 and x.shape[3] in CHANNELS, x.ndim == 4 and x.shape[1] in CHANNELS
-    if x.ndim != 3 and last == first:
+    channels_last = x.ndim == 4 and x.shape[3] in CHANNELS
+    channels_first = x.ndim == 4 and x.shape[1] in CHANNELS
+    if x.ndim != 3 and channels_last == channels_first:
         raise ValueError(
             f"{name} has shape {x.shape}; images are (N, H, W), (N, H, W, C) or (N, C, H, W) with 1 or 3 channels"
         )
@@ -206,7 +211,7 @@ def _to_images(x: NDArray[Any], name: str) -> NDArray[np.uint8]:
     if x.dtype != np.uint8:
         values = f" from {x.min():g} to {x.max():g}" if x.dtype.kind in "fiu" and x.size else ""
         raise ValueError(f"{name} is {x.dtype}{values}; pixels must be uint8 (0 to 255), or float in [0, 1]")
-    return x[:, None] if x.ndim == 3 else np.ascontiguousarray(np.moveaxis(x, 3, 1) if last else x)
+    return x[:, None] if x.ndim == 3 else np.ascontiguousarray(np.moveaxis(x, 3, 1) if channels_last else x)
 
 
 def _list_class_folders(folder: Path) -> LabeledPaths:
@@ -223,15 +228,15 @@ def _list_class_folders(folder: Path) -> LabeledPaths:
 
 
 def _read_labeled(parts: Sequence[LabeledPaths], size: int | None) -> list[ImageArrays]:
-    """Read the images of all parts, of one size: with one channel if all are grayscale, else with three."""
+    """Read the images of all parts, which must have one size; with one channel if all are grayscale, else three."""
     paths = [path for part in parts for path, _ in part]
     images = [read_image(path, size) for path in paths]
     for path, image in zip(paths, images, strict=True):
         if image.shape[:2] != images[0].shape[:2]:
             (h0, w0), (h, w) = images[0].shape[:2], image.shape[:2]
             raise ValueError(
-                f"{str(paths[0])!r} is {w0} x {h0} and {str(path)!r} is {w} x {h}; give size=..., on the "
-                f"command line --size, such as {min(h0, w0)}"
+                f"{str(paths[0])!r} is {w0} x {h0} and {str(path)!r} is {w} x {h}; give size=... (--size on the "
+                f"command line), such as {min(h0, w0)}"
             )
     if any(image.ndim == 3 for image in images):
         images = [np.repeat(image[:, :, None], 3, axis=2) if image.ndim == 2 else image for image in images]

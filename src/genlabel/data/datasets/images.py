@@ -46,6 +46,7 @@ CLASS_NAMES = {
 }
 CIFAR10_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST_SHARE = 0.2
+"""Share of the images that are held out as the test part where the source has none."""
 
 
 class ImageDataset(NamedTuple):
@@ -118,9 +119,9 @@ def load_images(
 
 
 def hold_out(y: NDArray[Any], count: int, seed: Any = 0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows that stay and `count` rows that are held out, stratified by class; both sorted.
+    """Return the rows to train on and `count` rows to hold out, stratified by class; both are sorted.
 
-    A class keeps at least one row.
+    Of each class at least one row is not held out.
 
     >>> [rows.tolist() for rows in hold_out(np.array([0, 0, 0, 0, 1, 1]), 3)]
     [[0, 1, 4], [2, 3, 5]]
@@ -128,13 +129,14 @@ def hold_out(y: NDArray[Any], count: int, seed: Any = 0) -> tuple[NDArray[np.int
     classes, index, sizes = np.unique(y, return_inverse=True, return_counts=True)
     if not 0 <= count <= len(y) - len(classes):
         raise ValueError(
-            f"{count} images of {len(y)} cannot be held out: each of {len(classes)} classes keeps one; hold out fewer"
+            f"{count} images of {len(y)} cannot be held out, because each of {len(classes)} classes needs one for "
+            "training; hold out fewer"
         )
     shuffled = np.random.default_rng(seed).permutation(len(y))
     order = shuffled[np.argsort(index[shuffled], kind="stable")]
-    rank = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    size = np.repeat(sizes, sizes)
-    quantile = np.where(rank == size - 1, np.inf, (rank + 0.5) / size)
+    rank_in_class = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    class_size = np.repeat(sizes, sizes)
+    quantile = np.where(rank_in_class == class_size - 1, np.inf, (rank_in_class + 0.5) / class_size)
     held_out = order[np.argsort(quantile, kind="stable")[:count]]
     return np.setdiff1d(np.arange(len(y)), held_out), np.sort(held_out)
 
@@ -142,15 +144,17 @@ def hold_out(y: NDArray[Any], count: int, seed: Any = 0) -> tuple[NDArray[np.int
 def _find(name: str, data_home: str | Path | None) -> Path:
     """Return the path in the data home that holds a named dataset."""
     home = find_home(data_home)
-    for path in (home / candidate for candidate in IMAGE_DATASETS[name]):
+    candidates = IMAGE_DATASETS[name]
+    for path in (home / candidate for candidate in candidates):
         if path.is_file() or (path.is_dir() and _layout(path) not in (None, "classes")):
             return path
-    files = {"tinyimagenet": "train and val", "cifar10": CIFAR10_FILES[0], "cifar100": "train.bin"}
+    contents = {"tinyimagenet": "train and val", "cifar10": CIFAR10_FILES[0], "cifar100": "train.bin"}
+    content = contents.get(name, IDX_NAMES["train"][0])
     pickled = "; the pickled (Python) version is not read, use the binary one" if name.startswith("cifar") else ""
     raise FileNotFoundError(
-        f"{name} is not in {str(home)!r}; looked for the .npz file or for the folder of "
-        f"{files.get(name, IDX_NAMES['train'][0])}: {join_names(IMAGE_DATASETS[name])}{pickled}; name another folder "
-        f"with data_home=..., on the command line --data-home, or with {DATA_HOME}"
+        f"{name} is not in {str(home)!r}: none of {join_names(candidates)} is an .npz file or a folder with "
+        f"{content}{pickled}; name another folder with data_home=... (--data-home on the command line), or with "
+        f"{DATA_HOME}"
     )
 
 
@@ -174,8 +178,8 @@ def _read(path: Path, name: str, size: int | None, seed: int) -> ImageDataset:
     """Read a file or folder of any layout."""
     layout = "npz" if path.is_file() else _layout(path)
     if layout is None:
-        images = "; its images have no classes: put those of each class into a folder" * bool(find_images(path))
-        raise ValueError(f"{str(path)!r} holds neither image files of a known kind nor a folder for each class{images}")
+        hint = "; put the images of each class into a folder" if find_images(path) else ""
+        raise ValueError(f"{str(path)!r} has neither image files of a known layout nor a folder for each class{hint}")
     if path.is_file() and path.suffix.lower() != ".npz":
         raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; give an .npz file or a folder")
     if size is not None and layout not in ("classes", "parts", "tinyimagenet"):
@@ -213,8 +217,8 @@ def _split_test(part: ImageArrays, name: str, source: str, seed: int) -> ImageDa
     count = int(TEST_SHARE * len(part.y))
     if not 0 < count <= len(part.y) - len(np.unique(part.y)):
         raise ValueError(
-            f"{source!r} has {len(part.y)} images of {len(np.unique(part.y))} classes: too few to hold one in five for "
-            "the test, where each class keeps one; give more, or train and test folders"
+            f"{source!r} has {len(part.y)} images of {len(np.unique(part.y))} classes, too few to hold out one in five "
+            "and train on each class; give more, or train and test folders"
         )
     train, test = (ImageArrays(part.x[rows], part.y[rows]) for rows in hold_out(part.y, count, seed))
     return _assemble(train, test, name, source, None)
@@ -235,7 +239,7 @@ def _assemble(train: ImageArrays, test: ImageArrays, name: str, source: str, cla
         unknown = np.setdiff1d(part.y, known)
         if (part.y.dtype.kind == "U" and known.dtype.kind != "U") or len(unknown):
             raise ValueError(
-                f"{source!r} has labels {join_names(unknown, 5)} that are no classes; the classes are "
+                f"{source!r} has labels {join_names(unknown, 5)} that are not classes; the classes are "
                 f"{join_names(known, 12)}"
             )
     y_train, y_test = (np.searchsorted(known, part.y).astype(np.int64) for part in (train, test))

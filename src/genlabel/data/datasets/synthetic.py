@@ -18,12 +18,12 @@ Arrays: TypeAlias = tuple[Floats, NDArray[np.int64]]
 Seed: TypeAlias = int | np.random.Generator | None
 
 # Row c is the center of class c; rows are in lexicographic order of the coordinates, the first one slowest.
-# NOTE[PAPER]: of the eight cubes the paper numbers the first, of the nine Gaussians the first and the last;
+# NOTE[PAPER]: the paper numbers only the first of the eight cubes, and the first and last of the nine Gaussians;
 # the order of the others is ours.
 CUBE_2D_CENTERS: Floats = np.array([[-1.0, 0.0], [1.0, 0.0]])
 CUBE_3D_CENTERS: Floats = np.array(list(product((-1.0, 1.0), repeat=3)))
 NINE_CENTERS: Floats = np.array(list(product((-10.0, 0.0, 10.0), repeat=2)))
-# NOTE[PAPER]: the paper names the datasets of the GenMix experiments and gives no geometry; the rest is our design.
+# NOTE[PAPER]: the paper names the datasets of the GenMix experiments without their geometry, which is our design.
 STROKES: dict[str, tuple[Floats, ...]] = {
     "v": (np.array([[-1.0, 1.0], [-0.15, -0.8]]), np.array([[1.0, 1.0], [0.15, -0.8]])),
     "ket": (np.array([[-0.8, -1.0], [-0.8, 1.0]]), np.array([[0.0, -1.0], [0.8, 0.0], [0.0, 1.0]])),
@@ -41,8 +41,8 @@ FOUR_CENTERS: Floats = np.array([[0.0, 0.0], [-3.0, 0.0], [3.0, 0.0], [0.0, 4.0]
 FOUR_DEVIATIONS: Floats = np.array([[0.4, 0.8], [0.5, 0.5], [0.5, 0.5], [0.8, 0.4]])
 """Row c has the standard deviations of class c along the two axes.
 
-Where classes 1 and 2 are equally likely, on the line x = 0, class 0 is more likely than both: it is nearer and has the
-larger deviation along the line. So no point can be added between classes 1 and 2 (arXiv Alg. 4 leaves all of them out).
+On the line x = 0, where classes 1 and 2 are equally likely, class 0 is more likely than both: it is nearer and has the
+larger deviation along the line. So no point can be added between classes 1 and 2: arXiv Alg. 4 rejects all of them.
 """
 
 
@@ -56,9 +56,9 @@ def make_circle(n_samples: int = 1000, *, noise: float = 0.02, random_state: See
     Parameters
     ----------
     n_samples : int
-        Number of points of both classes, at least 2; class 1 has one more if it is odd.
+        Number of points of both classes together, at least 2; class 1 has one more if it is odd.
     noise : float
-        Scale of the Laplace noise (the paper's "exponential decay"); 0 is none.
+        Scale of the Laplace noise (the paper's "exponential decay"); 0 for no noise.
     random_state : int, Generator or None
 
     Examples
@@ -158,10 +158,10 @@ def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -
 
 
 def make_strokes(letter: str, n_per_class: int = 300, *, noise: float = 0.03, random_state: Seed = None) -> Arrays:
-    """Draw the V, Ket or Y dataset: the strokes of a letter, a class each, that come near each other.
+    """Draw the V, Ket or Y dataset: each stroke of the letter is a class, and the strokes come near each other.
 
-    Points are evenly spaced along the strokes, each in the middle of its interval, under Laplace noise. In "ket", |x>,
-    the mean of the angle lies between the two strokes, where neither class is (arXiv Figure 13; the geometry is ours).
+    Points are evenly spaced along the strokes, each in the middle of its interval, under Laplace noise. "ket" is |x>
+    (arXiv Figure 13; the geometry is ours): the mean of its angle lies between the two strokes, where neither class is.
 
     Parameters
     ----------
@@ -180,16 +180,17 @@ def make_strokes(letter: str, n_per_class: int = 300, *, noise: float = 0.03, ra
     """
     check_choice("letter", letter, STROKES)
     check_count("n_per_class", n_per_class)
-    parts = []
+    strokes = []
     for corners in STROKES[letter]:
-        ends = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
-        position = (np.arange(n_per_class) + 0.5) / n_per_class * ends[-1]
-        parts.append(np.column_stack([np.interp(position, ends, column) for column in corners.T]))
-    return _add_noise(np.vstack(parts), np.repeat(np.arange(len(parts)), n_per_class), noise, random_state)
+        lengths = np.linalg.norm(np.diff(corners, axis=0), axis=1)
+        corner_position = np.concatenate([[0.0], np.cumsum(lengths)])  # along the stroke
+        position = (np.arange(n_per_class) + 0.5) / n_per_class * corner_position[-1]
+        strokes.append(np.column_stack([np.interp(position, corner_position, column) for column in corners.T]))
+    return _add_noise(np.vstack(strokes), np.repeat(np.arange(len(strokes)), n_per_class), noise, random_state)
 
 
 def make_four_gaussians(n_per_class: int = 250, *, random_state: Seed = None) -> Arrays:
-    """Draw four Gaussians of the plane, of which class 0 lies between classes 1 and 2.
+    """Draw four Gaussians in the plane; class 0 lies between classes 1 and 2.
 
     Class c is `N(mu_c, diag(s_c)^2)` with `mu_c = FOUR_CENTERS[c]` and `s_c = FOUR_DEVIATIONS[c]`, both ours. Every
     mixed sample of classes 1 and 2 intrudes class 0 (arXiv Figure 14). The parameters are those of `make_cube_2d`.
@@ -207,8 +208,8 @@ def make_four_gaussians(n_per_class: int = 250, *, random_state: Seed = None) ->
 def make_circle_3d(n_samples: int = 1000, *, noise: float = 0.02, random_state: Seed = None) -> Arrays:
     """Draw the Circle 3D dataset: two concentric spheres in space under Laplace noise.
 
-    Class 0 is uniform on the sphere of radius 1, class 1 on that of radius 0.8. That the "Circle (3D)" of arXiv Table
-    15 means spheres is our reading. The parameters are those of `make_circle`.
+    Class 0 is uniform on the sphere of radius 1, class 1 on that of radius 0.8. NOTE[PAPER]: we read the "Circle (3D)"
+    of arXiv Table 15 as spheres. The parameters are those of `make_circle`.
 
     >>> X, y = make_circle_3d(noise=0, random_state=0)
     >>> X.shape, float(np.linalg.norm(X[y == 1], axis=1).mean().round(3))
@@ -217,8 +218,8 @@ def make_circle_3d(n_samples: int = 1000, *, noise: float = 0.02, random_state: 
     check_count("n_samples", n_samples, low=2)
     rng = np.random.default_rng(random_state)
     y = (np.arange(n_samples) >= n_samples // 2).astype(np.int64)
-    far = rng.standard_normal((n_samples, 3))
-    X = np.array(SPHERES)[y, None] * far / np.linalg.norm(far, axis=1, keepdims=True)
+    direction = rng.standard_normal((n_samples, 3))
+    X = np.array(SPHERES)[y, None] * direction / np.linalg.norm(direction, axis=1, keepdims=True)
     return _add_noise(X, y, noise, rng)
 
 

@@ -1,4 +1,4 @@
-"""Column types of a table: which features each column makes, and which columns are no features."""
+"""Column types of a table: which features each column makes, and which columns are left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from genlabel.data.tables.parse_values import (
 )
 
 MAX_CATEGORIES = 20
-"""One-hot features of a string column at most; a numeric target with more distinct values may be a quantity."""
+"""Maximum of one-hot features of a string column; a numeric target with more distinct values may be a quantity."""
 SECONDS_PER_DAY = 86_400.0
 MIN_DAYS_FOR_MONTH = 60
 """Days that dates must span for their month to be a feature."""
@@ -42,7 +42,7 @@ KIND_TITLES = {
 @final
 @dataclass(frozen=True)
 class ColumnSpec:
-    """Conversion of a file column to features; plain values, so that it can be saved and applied to another file.
+    """Conversion of a file column to features; it has plain values only, to be saved and applied to another file.
 
     >>> prices = pd.DataFrame({"price": ["$5.00", "$1,234.50"]})
     >>> convert_columns(prices, [ColumnSpec("price", "amount", ("price",), format=".")])["price"].tolist()
@@ -51,7 +51,7 @@ class ColumnSpec:
 
     name: str
     kind: str
-    """"number", "amount" (a number written with signs), "boolean", "text", "date" or "duration"."""
+    """"number", "amount" (a number with signs, such as $), "boolean", "text", "date" or "duration"."""
     features: tuple[str, ...] = ()
     """Names of the features that the column makes; empty if it is left out."""
     reason: str = ""
@@ -62,7 +62,7 @@ class ColumnSpec:
 
 @contextmanager
 def clear_unicode_errors() -> Iterator[None]:
-    """Name the string in the error that pandas raises for a lone surrogate, which JSON may hold."""
+    """Turn the error of pandas about a lone surrogate, which JSON may hold, into one that shows the string."""
     try:
         yield
     except UnicodeEncodeError as error:
@@ -79,8 +79,8 @@ def plan_columns(
 
     Numbers stay; strings such as "1,234", "$5.00" or "12%" become numbers; dates become the day number, month, weekday
     and hour, as far as these vary; other strings and categories stay strings. Columns without values, with a single
-    value, row numbers, and string columns with mostly distinct values are left out; of those in `force_include` only
-    columns without values.
+    value, row numbers, and string columns with mostly distinct values are left out. A column in `force_include` is left
+    out only if it has no values.
 
     >>> frame = pd.DataFrame({"price": ["$5.00", "$1,234.50"], "day": ["2024-05-31", "2024-06-03"], "odd": ["", ""]})
     >>> [(column.name, column.kind, column.features) for column in plan_columns(frame)]
@@ -106,7 +106,7 @@ def plan_columns(
         if kind == "date" and not reason:
             features = [f"{name} ({part})" for part in _date_parts(_to_datetime(column, column_format))]
             for i in range(len(features)):
-                while features[i] in frame.columns:  # the name of another column
+                while features[i] in frame.columns:  # another column has this name
                     features[i] += "'"
         columns.append(ColumnSpec(str(name), kind, tuple(features), reason, column_format))
     notes += [f"left out column {column.name!r}: {column.reason}" for column in columns if column.reason]
@@ -138,23 +138,25 @@ def describe_columns(columns: Sequence[ColumnSpec], X: pd.DataFrame) -> list[str
     for column in columns:
         features = [name for name in column.features if name in X]
         text = column.name
-        if features and column.kind == "text":
+        if not features:
+            continue
+        if column.kind == "text":
             count = X[features[0]].nunique()
-            rest = f", all but the {MAX_CATEGORIES - 1} most frequent in one feature" * (count > MAX_CATEGORIES)
+            rest = f", all but the {MAX_CATEGORIES - 1} most frequent in one feature" if count > MAX_CATEGORIES else ""
             text += f" ({count} values{rest})"
         if column.kind == "date":
             text += f" ({', '.join(name.removeprefix(f'{column.name} ').strip('()') for name in features)})"
-        by_kind[column.kind] += [text] if features else []
-    return [
-        f"columns of {KIND_TITLES[kind]} ({len(names)}): {', '.join(names[:12])}"
-        + f" and {len(names) - 12} more" * (len(names) > 12)
-        for kind, names in by_kind.items()
-        if names
-    ]
+        by_kind[column.kind].append(text)
+    lines = []
+    for kind, names in by_kind.items():
+        if names:
+            more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+            lines.append(f"columns of {KIND_TITLES[kind]} ({len(names)}): {', '.join(names[:12])}{more}")
+    return lines
 
 
 def why_not_a_feature(column: pd.Series[Any]) -> str:
-    """Return why a column that is used without a plan says nothing about the class of a new row; empty if it may.
+    """Return why a column cannot be a feature of a table that has no `ColumnSpec`; empty if it can.
 
     >>> why_not_a_feature(pd.Series(pd.date_range("2024-05-31", periods=3)))
     'dates and times are not used'
@@ -215,10 +217,10 @@ def _infer_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
     strings = column.dropna().astype(str)
     numbers = parse_numbers(strings)
     if len(strings) and numbers.isna().mean() <= MAX_UNPARSED_SHARE:
-        signed = strings[pd.to_numeric(strings, errors="coerce").isna() & numbers.notna()]
-        if len(signed):
-            value = numbers[signed.index[0]]
-            notes.append(f"texts of {column.name!r} were read as numbers, such as {signed.iloc[0]!r} as {value:.10g}")
+        with_signs = strings[pd.to_numeric(strings, errors="coerce").isna() & numbers.notna()]
+        if len(with_signs):
+            text, value = with_signs.iloc[0], numbers[with_signs.index[0]]
+            notes.append(f"strings of {column.name!r} were read as numbers, such as {text!r} as {value:.10g}")
         return "amount", infer_decimal_mark(strings)
     date_format = infer_date_format(column)
     if date_format.endswith("?"):
@@ -227,12 +229,12 @@ def _infer_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
 
 
 def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
-    """Return why a column identifies rows, empty if it does not."""
+    """Return why a column identifies rows; empty if it does not."""
     nameless = str(column.name).startswith("Unnamed: ") and types.is_integer_dtype(column)
     if nameless and bool(column.is_unique):  # the index that DataFrame.to_csv writes
         return "it is the row number"
     if kind == "text" and distinct > max(MAX_CATEGORIES, column.notna().sum() // 2):
-        return f"{distinct} distinct texts in {len(column)} rows, it looks like an identifier"
+        return f"it has {distinct} distinct strings in {len(column)} rows and looks like an identifier"
     return ""
 
 
@@ -240,8 +242,8 @@ def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
 
 
 def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) -> pd.DataFrame:
-    """Return the features of a column; values that cannot be parsed are missing, and noted."""
-    typed = types.is_numeric_dtype(column)
+    """Return the features of a column; values that cannot be parsed become missing values, with a note."""
+    numeric = types.is_numeric_dtype(column)
     if spec.kind == "date":
         dates = _to_datetime(column, spec.format)
         _note_unparsed(column, dates, "dates", notes)
@@ -250,12 +252,12 @@ def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) 
     if spec.kind in ("number", "amount", "duration"):
         numbers = _parse_column(column, spec.kind, spec.format)
         _note_unparsed(column, numbers, "numbers", notes)
-        column = column if typed else numbers
+        column = column if numeric else numbers
         infinite = np.isinf(_to_float(column).to_numpy())
         if infinite.any():
             notes.append(f"infinite values of {column.name!r} that count as missing: {infinite.sum()}")
             column = column.mask(infinite)
-    elif spec.kind == "boolean" and not types.is_bool_dtype(column) and not typed:
+    elif spec.kind == "boolean" and not types.is_bool_dtype(column) and not numeric:
         truths = column.map(lambda value: TRUTH_VALUES.get(str(value).strip().lower(), np.nan)).astype("float64")
         _note_unparsed(column, truths, "truth values", notes)
         column = truths
@@ -282,7 +284,7 @@ def _to_datetime(column: pd.Series[Any], date_format: str) -> pd.Series[Any]:
     if date_format:
         return parse_dates(column.astype(object).where(column.notna(), None), date_format)
     kind = types.infer_dtype(column, skipna=True)
-    if kind == "string":  # another file may have strings here
+    if kind == "string":  # in another file than the one that was planned
         return parse_dates(column, "ISO8601")
     if kind == "period":
         column = pd.PeriodIndex(column).to_timestamp().to_series(index=column.index)
@@ -290,18 +292,20 @@ def _to_datetime(column: pd.Series[Any], date_format: str) -> pd.Series[Any]:
 
 
 def _date_parts(dates: pd.Series[Any], names: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the named ones of day (since 1970), month, weekday and hour; without names, the day and what varies."""
+    """Return parts of dates by name: day (since 1970), month, weekday, hour; by default the day and those that vary."""
     days = (dates - pd.Timestamp(0)).dt.total_seconds() / SECONDS_PER_DAY
     parts = {"day": days, "month": dates.dt.month, "weekday": dates.dt.day_of_week, "hour": dates.dt.hour}
     if names is None:
-        varying = [name for name, part in parts.items() if part.nunique() > 1]
-        short = days.max() - days.min() < MIN_DAYS_FOR_MONTH
-        names = ["day", *(name for name in varying if name != "day" and not (name == "month" and short))]
+        candidates = ["month", "weekday", "hour"]
+        if days.max() - days.min() < MIN_DAYS_FOR_MONTH:
+            candidates.remove("month")
+        names = ["day", *(name for name in candidates if parts[name].nunique() > 1)]
     return pd.DataFrame({name: parts[name].astype("float64") for name in names})
 
 
-def _note_unparsed(column: pd.Series[Any], parsed: pd.Series[Any], kind: str, notes: list[str]) -> None:
+def _note_unparsed(column: pd.Series[Any], parsed: pd.Series[Any], noun: str, notes: list[str]) -> None:
+    """Add a note on the values that are not what the noun says, such as "dates"."""
     unparsed = column[parsed.isna() & column.notna()]
     if len(unparsed):
         shown = ", ".join(repr(str(value)) for value in unparsed.unique()[:3])
-        notes.append(f"values of {column.name!r} that are no {kind} and count as missing: {len(unparsed)} ({shown})")
+        notes.append(f"values of {column.name!r} that are not {noun} and count as missing: {len(unparsed)} ({shown})")

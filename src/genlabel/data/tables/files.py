@@ -24,12 +24,13 @@ def read_frame(
     Parameters
     ----------
     path : path
-        Text of any usual encoding, with commas, semicolons, tabs, bars or spaces between the values; Parquet; Feather;
-        Excel, the first sheet; JSON, a line for each object or a list of objects. Text may be packed by gzip.
+        A text file of any usual encoding, with commas, semicolons, tabs, bars or spaces between the values, perhaps
+        compressed by gzip; Parquet; Feather; Excel, of which the first sheet is read; JSON, a line for each object or a
+        list of objects.
     target : str, optional
         The label column: words such as "NA" in it are values.
     notes : list of str, optional
-        Receives a line for what is unusual.
+        Receives a line for everything unusual.
     string_columns : iterable of str
         Columns of text files whose values stay as they are written, such as "007"; unknown names are ignored.
 
@@ -57,13 +58,13 @@ def read_frame(
 
 
 def read_columns(path: str | Path) -> list[str]:
-    """Read the column names of a file; of a text or Parquet file without its rows."""
+    """Read the column names of a file; the rows of a text or Parquet file are not read."""
     with _clear_errors(Path(path)) as table_format:
         return table_format.read_columns(Path(path))
 
 
 def read_raw(path: str | Path) -> pd.DataFrame:
-    """Read a file whose values are to be copied: every cell of a text file as it is written, an empty one as ""."""
+    """Read a file whose values are to be copied: each cell of a text file is the string that is written there."""
     with _clear_errors(Path(path)) as table_format:
         frame = table_format.read_raw(Path(path))
     return read_frame(path) if frame is None else frame
@@ -119,17 +120,20 @@ def check_columns(option: str, names: Iterable[str], columns: Iterable[str], sou
 
     >>> check_columns("drop", ["Agee"], ["age", "town"], "t.csv")
     Traceback (most recent call last):
-    ValueError: drop='Agee' is no column of 't.csv'; did you mean 'age'? Its columns are 'age', 'town'
+    ValueError: drop='Agee' is not a column of 't.csv'; did you mean 'age'? Its columns are 'age', 'town'
     """
     known = list(columns)
     for name in names:
         if name in known:
             continue
         closest = closest_name(name, known)
-        numeric = len(known) > 1 and pd.to_numeric(pd.Series(known), errors="coerce").notna().all()
-        no_header = "its first line holds numbers, and must hold the names of the columns; its" if numeric else "its"
-        hint = f"did you mean {closest!r}? Its" if closest is not None else no_header
-        raise ValueError(f"{option}={name!r} is no column of {source!r}; {hint} columns are {join_names(known)}")
+        if closest is not None:
+            hint = f"did you mean {closest!r}? Its columns are"
+        elif len(known) > 1 and pd.to_numeric(pd.Series(known), errors="coerce").notna().all():
+            hint = "its first line has numbers, but must have the column names; its columns are"
+        else:
+            hint = "its columns are"
+        raise ValueError(f"{option}={name!r} is not a column of {source!r}; {hint} {join_names(known)}")
 
 
 def closest_name(name: str, known: Iterable[str]) -> str | None:
@@ -152,7 +156,7 @@ def join_names(names: Iterable[object], max_names: int = 30) -> str:
 
 @contextmanager
 def _clear_errors(path: Path) -> Iterator[TableFormat]:
-    """Give the format of a file; turn any error of its reader into a ValueError that names the file."""
+    """Yield the format of a file; turn any error of its reader into a ValueError that names the file."""
     try:
         yield format_of(path)
     except ImportError as error:
@@ -162,6 +166,6 @@ def _clear_errors(path: Path) -> Iterator[TableFormat]:
         ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         reason = " ".join(str(error).split()) or type(error).__name__
         if ragged is not None:
-            expected, line, seen = ragged.groups()
-            reason = f"line {line} has {seen} values, earlier lines at most {expected}; quote values with a separator"
+            expected, line, actual = ragged.groups()
+            reason = f"line {line} has {actual} values, earlier lines at most {expected}; quote values with a separator"
         raise ValueError(f"{str(path)!r} could not be read: {reason}") from error

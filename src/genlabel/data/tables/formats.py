@@ -31,11 +31,12 @@ FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables.format
 MAX_HEADER_BYTES = 1_000_000
 """Bytes of a text file that are read for its column names."""
 MAX_UNPACKED_BYTES = 4 << 30
-"""Unpacked size of a gzip or Excel file at most: a small hostile file could fill the memory."""
+"""Maximum unpacked size of a gzip or Excel file: a small hostile file could fill the memory."""
 CHUNK_SIZE = 1 << 20
 MAX_EMPTY_CELLS, MAX_EMPTY_RATIO = 10_000_000, 100
-"""Cells of an Excel sheet that would fill the memory, if there are also this many for each cell that has a value."""
+"""An Excel sheet is rejected if it has more cells than this, and more than this for each cell that has a value."""
 CELL_REFERENCE = re.compile(rb'\sr="([A-Z]{0,3})(\d{1,7})"')
+"""Letters of the column and number of the row of a cell."""
 MAX_REFERENCE_BYTES = 64
 """Bytes of a cell reference that may be split between two chunks."""
 NESTED_TYPES = (dict, list, tuple, np.ndarray)
@@ -58,7 +59,7 @@ class TableFormat:
     writable: ClassVar[tuple[str, ...]] = ()
     """The endings that can be written."""
     signatures: ClassVar[tuple[bytes, ...]] = ()
-    """First bytes of a file, where its ending is not known."""
+    """First bytes of such files, by which one with an unknown ending is recognized."""
     requires: ClassVar[tuple[str, str] | None] = None
     """The package that the format needs, and the extra of genlabel that installs it."""
 
@@ -71,7 +72,7 @@ class TableFormat:
         target : str or None
             The label column: words such as "NA" in it are values.
         notes : list of str
-            Receives a line for what is unusual.
+            Receives a line for everything unusual.
         string_columns : set of str
             Columns whose values stay as they are written.
         """
@@ -82,7 +83,7 @@ class TableFormat:
         return [str(name) for name in self.read(path, None, [], set()).columns]
 
     def read_raw(self, path: Path) -> pd.DataFrame | None:
-        """Read every cell as it is written; None if the format has types of its own, so that `read` does that."""
+        """Read every cell as it is written; return None if the format stores types, so that `read` does that."""
         return None
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
@@ -116,7 +117,7 @@ def format_of(path: Path) -> TableFormat:
 
 
 def read_bytes(path: Path, max_bytes: int = -1) -> bytes:
-    """Return the content of a file, unpacked if it is a gzip file: all, or the whole lines in the first `max_bytes`."""
+    """Return the unpacked content of a file, with `max_bytes` only the complete lines within that many bytes."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     if packed and max_bytes < 0:
@@ -157,33 +158,43 @@ def sniff_csv_dialect(content: bytes) -> CsvDialect:
     r"""Infer the dialect of a text table from its first lines.
 
     The encoding is UTF-8 if that decodes, else cp1252 (Windows), else latin-1. The separator is the one that splits the
-    most lines into as many values as the first line. The decimal mark is a comma if numbers have it (0,5) and no commas
-    separate values; before three digits it separates thousands, unless semicolons separate values.
+    most lines into as many values as the first line. The decimal mark is a comma if numbers have one (0,5) and values
+    are not separated by commas. A comma before three digits separates thousands, unless semicolons separate the values.
     `csv.Sniffer` is not used: it guesses letters as separators, raises on one column, and knows no decimal comma.
 
     >>> sniff_csv_dialect(b"size;color\n0,5;red\n1,5;blue\n")
     CsvDialect(encoding='utf-8', separator=';', decimal=',')
     """
-    marked = [encoding for mark, encoding in BYTE_ORDER_MARKS.items() if content.startswith(mark)]
-    for encoding in marked or ("utf-8", "cp1252", "latin-1"):
+    encodings_of_mark = [encoding for mark, encoding in BYTE_ORDER_MARKS.items() if content.startswith(mark)]
+    for encoding in encodings_of_mark or ("utf-8", "cp1252", "latin-1"):
         try:
             text = content.decode(encoding)
             break
         except UnicodeDecodeError:
-            if marked:
+            if encodings_of_mark:
                 raise
     lines = [line for line in text.splitlines()[:MAX_SNIFFED_LINES] if line.strip()]
-    separator, best = ",", (0.0, 1)
+    separator, best_score = ",", (0.0, 1)
     for candidate in SEPARATORS:
-        counts = [len(fields) for fields in _split_lines(lines, candidate)]
-        if counts and counts[0] > 1:
-            score = (sum(count == counts[0] for count in counts) / len(counts), counts[0])
-            separator, best = (candidate, score) if score > best else (separator, best)
-    fields = [] if separator == "," else [field.strip() for row in _split_lines(lines[1:], separator) for field in row]
-    commas = [field for field in fields if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", field)]
-    points = any(re.fullmatch(r"[-+]?\d*\.\d+", field) for field in fields)
-    thousands = separator != ";" and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", field) for field in commas)
-    return CsvDialect(encoding, separator, "," if commas and not points and not thousands else ".")
+        counts = [len(values) for values in _split_lines(lines, candidate)]
+        if not counts or counts[0] < 2:
+            continue
+        score = (sum(count == counts[0] for count in counts) / len(counts), counts[0])
+        if score > best_score:
+            separator, best_score = candidate, score
+    decimal = "." if separator == "," else _sniff_decimal_mark(lines[1:], separator)
+    return CsvDialect(encoding, separator, decimal)
+
+
+def _sniff_decimal_mark(lines: list[str], separator: str) -> str:
+    """Return the decimal mark of lines whose values are not separated by commas."""
+    values = [value.strip() for row in _split_lines(lines, separator) for value in row]
+    with_comma = [value for value in values if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value)]
+    has_points = any(re.fullmatch(r"[-+]?\d*\.\d+", value) for value in values)
+    if not with_comma or has_points:
+        return "."
+    thousands = separator != ";" and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", value) for value in with_comma)
+    return "." if thousands else ","
 
 
 def _split_lines(lines: list[str], separator: str) -> list[list[str]]:
@@ -375,8 +386,8 @@ def _nested_to_json(frame: pd.DataFrame) -> pd.DataFrame:
 def check_excel_size(path: Path) -> None:
     """Raise if a small Excel file would make a huge table.
 
-    A cell far from all others makes a table of everything between them: one in the last row and column of a sheet
-    makes 17 billion cells. A fair share of the cells up to the last row and column must have values.
+    A table has all cells up to the last row and column: a single value in the last cell of a sheet makes 17 billion
+    cells. A fair share of them must have values.
     """
     with ZipFile(path) as book:
         if sum(part.file_size for part in book.infolist()) > MAX_UNPACKED_BYTES:
@@ -384,18 +395,22 @@ def check_excel_size(path: Path) -> None:
         for name in book.namelist():
             if not (name.startswith("xl/worksheets/") and name.endswith(".xml")):
                 continue
-            n_values, rows, columns, rest = 0, 0, 0, b""
+            n_values, rows, columns = 0, 0, 0
+            end_of_chunk = b""  # a reference may be split between two chunks
             with book.open(name) as sheet:
                 while chunk := sheet.read(CHUNK_SIZE):
-                    cells = CELL_REFERENCE.findall(rest + chunk)
+                    cells = CELL_REFERENCE.findall(end_of_chunk + chunk)
                     n_values += len(cells)
                     rows = max([rows, *(int(row) for _, row in cells)])
-                    names = {letters for letters, _ in cells}  # A is column 1, AA column 27
-                    numbers = [reduce(lambda n, letter: 26 * n + letter - 64, letters, 0) for letters in names]
-                    columns = max([columns, *numbers])
-                    rest = chunk[-MAX_REFERENCE_BYTES:]
+                    columns = max([columns, *map(_column_number, {letters for letters, _ in cells})])
+                    end_of_chunk = chunk[-MAX_REFERENCE_BYTES:]
             if rows * columns > max(MAX_EMPTY_CELLS, MAX_EMPTY_RATIO * n_values):
                 raise ValueError(
                     f"it has {rows} rows and {columns} columns, nearly all of them empty; delete the cells far from "
                     "the table"
                 )
+
+
+def _column_number(letters: bytes) -> int:
+    """Return the number of an Excel column: A is 1, AA is 27."""
+    return reduce(lambda number, letter: 26 * number + letter - ord("A") + 1, letters, 0)

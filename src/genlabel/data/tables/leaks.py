@@ -21,7 +21,7 @@ MIN_ROWS = 20
 MIN_DISTINCT_SHARE = 0.9
 """Share of distinct values from which integers may be row ids."""
 MAX_ID_DENSITY = 1.2
-"""Range of row ids, at most this many times the number of distinct values."""
+"""Maximum ratio of the range of row ids to the number of distinct values."""
 MIN_RANK_COLUMNS = 3
 """From this many columns of dense integers on, these are ranks and not row ids."""
 MIN_CLASS_RECALL = 0.995
@@ -50,13 +50,13 @@ class Leak(NamedTuple):
 
 
 def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
-    """Return the table without columns that leak, and with equal rows in one group; notes say what was done.
+    """Return the table without columns that leak, and with equal rows in one group; notes list the changes.
 
     Parameters
     ----------
     table : Table
     force_include : iterable of str
-        Features, or columns of the file, that stay whatever they look like.
+        Features, or columns of the file, that stay even if they leak.
 
     Examples
     --------
@@ -71,27 +71,27 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
     forced = {feature for name in force_include for feature in features.get(name, (name,))}
     leaks = find_leaks(table)
     dropped = [leak.column for leak in leaks if leak.dropped and leak.column not in forced]
-    remains = [str(name) not in dropped for name in table.X.columns]
+    is_kept = [str(name) not in dropped for name in table.X.columns]
     notes = []
     for leak in leaks:
         if not leak.dropped:
             notes.append(f"column {leak.column!r}: {leak.reason}")
         elif leak.column in forced:
             notes.append(f"kept column {leak.column!r}, as requested: {leak.reason}")
-        elif not any(remains):
-            notes.append(f"kept column {leak.column!r}, as no other would be left: {leak.reason}")
+        elif not any(is_kept):
+            notes.append(f"kept column {leak.column!r}, because no column would be left: {leak.reason}")
         else:
             notes.append(f"left out column {leak.column!r}: {leak.reason} (--force-include {leak.column!r} uses it)")
-    X = table.X.loc[:, remains] if any(remains) else table.X
+    X = table.X.loc[:, is_kept] if any(is_kept) else table.X
     return group_duplicates(replace(table, X=X, notes=[*table.notes, *notes, *_note_runs(table)]))
 
 
 def find_leaks(table: Table) -> list[Leak]:
-    """Find the columns that number or name rows, follow their order, or reveal the class alone.
+    """Find the columns that number or name rows, follow their order, or reveal the class by themselves.
 
-    Row ids are integers, nearly all distinct, and either without gaps, in the order of the rows, or named so ("id",
-    "key", ...). A column alone reveals the class if a decision tree on it has a mean recall over the classes of at
-    least 99.5 % in three folds.
+    Row ids are integers, nearly all distinct, and either without gaps, in the order of the rows, or in a column with
+    such a name ("id", "key", ...). A column reveals the class by itself if a decision tree on it has a mean recall over
+    the classes of at least 99.5 % in three folds.
 
     >>> X = pd.DataFrame({"u": [0.1, 0.7, 0.4, 0.9, 0.2] * 8, "code": ["x", "y"] * 20})
     >>> [(leak.column, leak.reason) for leak in find_leaks(Table("t", X, pd.Series(["no", "yes"] * 20)))]
@@ -106,7 +106,7 @@ def find_leaks(table: Table) -> list[Leak]:
     for name in table.X.columns:
         if name in leaks and leaks[name].dropped:
             continue
-        recall = _recall_alone(table.X[name].iloc[sample], table.y.iloc[sample])
+        recall = _single_column_recall(table.X[name].iloc[sample], table.y.iloc[sample])
         if recall >= MIN_CLASS_RECALL:
             leaks[name] = Leak(name, f"it alone gives the class of {100 * recall:.1f} % of the rows")
     return [leaks[name] for name in table.X.columns if name in leaks]
@@ -115,9 +115,9 @@ def find_leaks(table: Table) -> list[Leak]:
 def group_duplicates(table: Table) -> Table:
     """Return the table with rows of equal features in one group, unless they are equal by chance.
 
-    A table with few distinct values has equal rows that are no copies: more than one in ten of them, and more than
-    five, have another class than the first of their kind, or half as many rows are equal when each column is shuffled
-    within the classes.
+    In a table with few distinct values, equal rows need not be copies. They are taken as equal by chance if more than
+    one in ten of them, and more than five, have another class than the first of them, or if at least half as many rows
+    are equal after each column is shuffled within the classes.
 
     >>> X = pd.DataFrame({"x": [1.5, 1.5, 2.5, 3.5], "z": [7.1, 7.1, 8.1, 9.1]})
     >>> table = Table("t", X, pd.Series(list("abab")))
@@ -129,9 +129,9 @@ def group_duplicates(table: Table) -> Table:
     if not n_duplicates:
         return table
     note = f"rows that equal an earlier row: {n_duplicates}"
-    differ = int((table.y != table.y.groupby(hashes.to_numpy()).transform("first")).sum())
-    if differ > max(0.1 * n_duplicates, 5):
-        note += f"; {differ} of them have another class, so that they are no copies, and are split like any other"
+    n_other_class = int((table.y != table.y.groupby(hashes.to_numpy()).transform("first")).sum())
+    if n_other_class > max(0.1 * n_duplicates, 5):
+        note += f"; {n_other_class} of them have another class, so they are not copies and are split like other rows"
         return replace(table, notes=[*table.notes, note])
     rng = np.random.default_rng(0)
     members = [np.flatnonzero(mask) for mask in pd.get_dummies(table.y).to_numpy(dtype=bool).T]
@@ -143,7 +143,7 @@ def group_duplicates(table: Table) -> Table:
         shuffled[i] = table.X[name].iloc[order].reset_index(drop=True)
     by_chance = len(hashes) - _hash_rows(pd.DataFrame(shuffled)).nunique()
     if 2 * by_chance >= n_duplicates:
-        note += f"; so few values give {by_chance} by chance, so that they are split like any other"
+        note += f"; with so few values {by_chance} are equal by chance, so they are split like other rows"
         return replace(table, notes=[*table.notes, note])
     groups = merge_groups(hashes) if table.groups is None else merge_groups(hashes, table.groups)
     note += "; equal rows stay on one side of every split"
@@ -153,7 +153,7 @@ def group_duplicates(table: Table) -> Table:
 def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
     """Return the leak of a column that numbers the rows, names groups of them, or follows their order."""
     column = table.X[name]
-    source = next((spec.name for spec in table.columns if name in spec.features), name)  # the column of the file
+    source = next((spec.name for spec in table.columns if name in spec.features), name)  # name in the file
     hint = f"; --time {source!r} splits by it" if source != name else ""
     distinct, n = column.nunique(), len(column)
     if name in dense and len(dense) < MIN_RANK_COLUMNS:
@@ -189,8 +189,8 @@ def _is_dense(column: pd.Series[Any]) -> bool:
     return bool((values % 1 == 0).all() and values.max() - values.min() + 1 <= MAX_ID_DENSITY * distinct)
 
 
-def _recall_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
-    """Return the mean recall of a tree on one column, in three folds; 0 where there are too few rows to tell."""
+def _single_column_recall(column: pd.Series[Any], y: pd.Series[Any]) -> float:
+    """Return the mean recall of a decision tree on one column, in three folds; 0 if there are too few rows."""
     classes, index = np.unique(y.to_numpy(dtype=str), return_inverse=True)
     counts = np.bincount(index)
     min_rows = MIN_CLASS_ROWS_OF_QUANTITY if column.nunique() > MAX_CODES_PER_CLASS * len(classes) else 3
@@ -198,22 +198,27 @@ def _recall_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
         return 0.0
     if kind_of(column) == "numbers":
         values = as_floats(column.to_frame()).to_numpy()
-        # a tree rounds to 32 bits, and takes values that differ by less than 1e-7 as equal
+        # Scaled to [0, 1], because a tree rounds to 32 bits and takes values that differ by less than 1e-7 as equal.
         values = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
         values = values - np.nanmin(values, initial=1.0)
         values = values / (np.nanmax(values, initial=0.0) or 1.0)
     else:
         codes, known = pd.factorize(as_strings(column.to_frame()).iloc[:, 0])
-        values = np.random.default_rng(0).permutation(len(known))[codes].astype(float)[:, None]  # not in order of rows
+        order = np.random.default_rng(0).permutation(len(known))  # else codes are in the order of the rows
+        values = order[codes].astype(float)[:, None]
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    hit = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds) == index
-    return float(np.mean([hit[index == c].mean() for c in range(len(classes))]))
+    correct = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds) == index
+    return float(np.mean([correct[index == c].mean() for c in range(len(classes))]))
 
 
 def _hash_rows(X: pd.DataFrame) -> pd.Series[Any]:
-    columns = [X.iloc[:, [i]] for i in range(X.shape[1])]
-    plain = [as_floats(part) if kind_of(part.iloc[:, 0]) == "numbers" else as_strings(part) for part in columns]
-    return pd.util.hash_pandas_object(pd.DataFrame({i: part.iloc[:, 0] for i, part in enumerate(plain)}), index=False)
+    """Return a hash of each row, (n,), equal for equal values of any dtype."""
+    columns = {}
+    for i in range(X.shape[1]):
+        column = X.iloc[:, [i]]
+        converted = as_floats(column) if kind_of(column.iloc[:, 0]) == "numbers" else as_strings(column)
+        columns[i] = converted.iloc[:, 0]
+    return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False)
 
 
 def _note_runs(table: Table) -> list[str]:
@@ -224,9 +229,10 @@ def _note_runs(table: Table) -> list[str]:
     n, counts = len(y), np.bincount(y)
     changes = int((y[1:] != y[:-1]).sum())
     expected = (n - 1) * (1 - (counts * (counts - 1)).sum() / max(n * (n - 1), 1))
-    if changes < len(counts) or changes > 0.6 * expected or expected - changes < 5 * np.sqrt(expected):
+    is_sorted = changes < len(counts)
+    if is_sorted or changes > 0.6 * expected or expected - changes < 5 * np.sqrt(expected):
         return []
     return [
         f"neighboring rows tend to have the same class ({changes} changes, {expected:.0f} by chance): if the rows are "
-        "in order of time or come in groups, --time or --groups gives the honest splits"
+        "in order of time or come in groups, use --time or --groups"
     ]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 MAX_UNPARSED_SHARE = 0.1
-"""Share of values that may fail to parse in a column of numbers or dates."""
+"""Maximum share of the values of a column of numbers or dates that cannot be parsed."""
 MACHINE_NA = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "NULL",
               "NaN", "nan", "null")  # fmt: skip
 """Strings that programs write for a missing value."""
@@ -29,18 +29,18 @@ DAY_FORMATS = {
     r"\d{1,2}[- ][A-Za-z]{3}[- ]\d{4}": ("%d-%b-%Y",),
     r"[A-Za-z]{3} \d{1,2}, \d{4}": ("%b %d, %Y",),
 }
-"""Pattern of a day -> its formats; the first one wins where both fit."""
+"""Pattern of a day -> its formats; if both match all values, the first one is used."""
 ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[-+]\d\d:?\d\d)?)?"
 SAMPLE_SIZE = 200
 """Values that are examined before all values are."""
 
 
 def parse_numbers(strings: pd.Series[Any], decimal: str = "") -> pd.Series[Any]:
-    """Return strings as numbers, without thousands separators, currencies and percent signs; NaN where that fails.
+    """Return strings as numbers, NaN where that fails; thousands separators, currencies and percent signs are allowed.
 
-    A percentage is divided by 100. A comma before three digits is a thousands separator, unless another value of the
-    column has it before a fraction. An amount in parentheses is negative, as in accounting. The decimal mark is "," or
-    "."; if it is not given, `infer_decimal_mark` decides.
+    A percentage is divided by 100. A comma before three digits is a thousands separator, unless it is the decimal mark
+    of another value. An amount in parentheses is negative, as in accounting. The decimal mark is "," or "."; if it is
+    not given, it is that of `infer_decimal_mark`.
 
     >>> parse_numbers(pd.Series(["1,234", "$5.00", "12%", "(3.5)", "none"])).tolist()
     [1234.0, 5.0, 0.12, -3.5, nan]
@@ -79,23 +79,24 @@ def infer_date_format(strings: pd.Series[Any]) -> str:
     ('%m/%d/%Y', '')
     """
     values = strings.dropna().astype(str).str.strip()
-    sample, min_share = values.iloc[:SAMPLE_SIZE], 1 - MAX_UNPARSED_SHARE
+    sample = values.iloc[:SAMPLE_SIZE]
+    min_share = 1 - MAX_UNPARSED_SHARE
     if not len(values):
         return ""
     if sample.str.fullmatch(ISO).mean() >= min_share:
         return "ISO8601"
     matching = [days for pattern, days in DAY_FORMATS.items() if sample.str.match(pattern).mean() >= min_share]
-    formats = [day + clock for days in matching[:1] for clock in CLOCK_FORMATS for day in days]
-    if not formats:
+    if not matching:
         return ""
+    formats = [day + clock for clock in CLOCK_FORMATS for day in matching[0]]
     shares = {name: parse_dates(sample, name).notna().mean() for name in formats}
     likely = [name for name in formats if shares[name] == max(shares.values())]
     counts = {name: int(parse_dates(values, name).notna().sum()) for name in likely}
     best = max(likely, key=lambda name: counts[name])
     if counts[best] / len(values) < min_share:
         return ""
-    ambiguous = list(counts.values()).count(counts[best]) > 1
-    return f"{best}{'?' * ambiguous}"
+    is_ambiguous = list(counts.values()).count(counts[best]) > 1
+    return f"{best}?" if is_ambiguous else best
 
 
 def parse_dates(strings: pd.Series[Any], date_format: str) -> pd.Series[Any]:

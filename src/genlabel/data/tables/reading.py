@@ -1,6 +1,6 @@
 """Labeled tables from files, their target, and the specification that reads another file in the same way.
 
-A target has classes as they are written, or it is a quantity that needs a decision of the user.
+The values of a target are its classes, unless it looks like a quantity: then the user must say how to make classes.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ def read_table(
     bins : int, optional
         Number of classes of about equal size into which a numeric target is cut.
     groups : str, optional
-        A column of groups: rows with equal values stay on one side of a split. A row without a value is a group of its
-        own.
+        A column of groups: rows with equal values stay on one side of a split; each row without a value is a group.
     time : str, optional
         A column of dates or numbers: splits train on earlier rows.
 
@@ -79,28 +78,30 @@ def read_table(
     >>> table.X["price"].tolist(), table.groups.tolist(), table.y.tolist()
     ([5.0, nan, 7.5], [0, 1, 0], ['no', 'yes', 'no'])
     """
-    path, drop, force_include, source = Path(path), list(drop), list(force_include), str(path)
+    path, source = Path(path), str(path)
+    drop, force_include, na_strings = list(drop), list(force_include), tuple(na_values)
     notes: list[str] = []
     frame = read_frame(path, target, notes)
-    splitting = {"groups": [] if groups is None else [groups], "time": [] if time is None else [time]}
-    options = {"target": [target], "drop": drop, "force_include": force_include, **splitting}
+    options = {"target": [target], "drop": drop, "force_include": force_include}
+    options |= {"groups": [] if groups is None else [groups], "time": [] if time is None else [time]}
     for option, names in options.items():
         check_columns(option, names, frame.columns, source)
     for option in ("groups", "time", "drop"):
         if target in options[option]:
             raise ValueError(f"{option}={target!r} is the target; name another column")
-    na_strings = tuple(na_values)
     frame = replace_na_values(frame, na_strings)
     y = read_target(frame[target], source, classes=classes, bins=bins, notes=notes)
     bin_edges = () if bins is None else tuple(find_bin_edges(frame[target], bins, source))
     frame = frame.assign(**{target: y})
-    for name in [target, *splitting["time"]]:
+    for name in [target, *options["time"]]:
         missing = frame[name].isna()
         if missing.any():
             frame = frame[~missing]
             notes.append(f"rows dropped because {name!r} is missing: {missing.sum()}")
-    rows, frame = pd.Series(frame.index), frame.reset_index(drop=True)
-    unused = {target, *drop, *({*splitting["groups"], *splitting["time"]} - set(force_include))}
+    rows = pd.Series(frame.index)
+    frame = frame.reset_index(drop=True)
+    unused = {*options["groups"], *options["time"]} - set(force_include)
+    unused |= {target, *drop}
     features = frame[[name for name in frame.columns if name not in unused]]
     columns = plan_columns(features, force_include, notes)
     X = convert_columns(features, columns, notes)
@@ -126,7 +127,7 @@ def read_table(
 class TableReadSpec:
     """Specification of how a table was read: the conversion of its columns, and what counts as missing.
 
-    It holds plain values, so that it can be saved with a model and read another file in the same way.
+    It has plain values only, so that it can be saved with a model, and reads another file in the same way.
 
     Examples
     --------
@@ -136,7 +137,7 @@ class TableReadSpec:
     >>> spec.features_of(new, notes)["price"].tolist()
     [7.5, nan]
     >>> notes
-    ["values of 'price' that are no numbers and count as missing: 1 ('none')",
+    ["values of 'price' that are not numbers and count as missing: 1 ('none')",
      "missing values of 'price', which had none in training: 1"]
     """
 
@@ -156,11 +157,13 @@ class TableReadSpec:
     def of(cls, table: Table) -> Self:
         """Return the specification of a table, after leaks were dropped."""
         features = tuple(str(name) for name in table.X.columns)
-        known = list(table.columns)
-        for name in () if known else features:  # features that do not come from a file
-            kind = "number" if kind_of(table.X[name]) == "numbers" else "text"
-            known.append(ColumnSpec(name, "boolean" if types.is_bool_dtype(table.X[name]) else kind, (name,)))
-        columns = tuple(column for column in known if set(column.features) & set(features))
+        all_columns = list(table.columns)
+        if not all_columns:  # the table does not come from a file
+            for name in features:
+                kind = "number" if kind_of(table.X[name]) == "numbers" else "text"
+                kind = "boolean" if types.is_bool_dtype(table.X[name]) else kind
+                all_columns.append(ColumnSpec(name, kind, (name,)))
+        columns = tuple(column for column in all_columns if set(column.features) & set(features))
         with_missing = tuple(str(name) for name in table.X.columns[table.X.isna().any()])
         return cls(str(table.y.name), columns, features, with_missing, table.na_values, table.bin_edges)
 
@@ -170,13 +173,13 @@ class TableReadSpec:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the specification that `to_plain` made plain."""
+        """Return the specification of plain values that `to_plain` returned."""
         columns = tuple(ColumnSpec(**{**column, "features": tuple(column["features"])}) for column in plain["columns"])
         names = ("features", "features_with_missing", "na_values", "bin_edges")
         return cls(str(plain["target"]), columns, **{name: tuple(plain[name]) for name in names})
 
     def read(self, path: str | Path, notes: list[str] | None = None) -> pd.DataFrame:
-        """Read another file; columns that were read as strings are strings, whatever their values look like here."""
+        """Read another file; columns that were strings in training are read as strings."""
         strings = [column.name for column in self.columns if column.kind in ("text", "amount") or column.format]
         return read_frame(path, self.target, notes, strings)
 
@@ -187,18 +190,19 @@ class TableReadSpec:
         missing values where training had none.
         """
         notes = [] if notes is None else notes
-        lacking = [column.name for column in self.columns if column.name not in frame]
-        if lacking:
+        absent = [column.name for column in self.columns if column.name not in frame]
+        if absent:
             known = {self.target, *(column.name for column in self.columns)}
-            closest = closest_name(lacking[0], [name for name in frame.columns if name not in known])
-            hint = f"is {closest!r} meant for it? Rename it" if closest else "add it, it may be empty"
-            names = f"{len(lacking)} columns, {join_names(lacking, 4)}"
-            names = f"the column {lacking[0]!r}" if len(lacking) == 1 else names
-            raise ValueError(f"the table lacks {names}; the model was fitted with it: {hint}")
+            closest = closest_name(absent[0], [name for name in frame.columns if name not in known])
+            hint = f"rename {closest!r} if it is {absent[0]!r}" if closest else "the model was fitted with it, add it"
+            names = (
+                f"the column {absent[0]!r}" if len(absent) == 1 else f"{len(absent)} columns, {join_names(absent, 4)}"
+            )
+            raise ValueError(f"the table lacks {names}; {hint}")
         marked = replace_na_values(frame[[column.name for column in self.columns]], self.na_values)
         X = convert_columns(marked, self.columns, notes)[list(self.features)]
         for column in self.columns:
-            if column.kind == "text":  # strings that are never taken for anything else
+            if column.kind == "text":  # also where the strings look like numbers
                 values = X[column.name]
                 strings = values.astype(object).where(values.notna(), None).map(str, na_action="ignore")
                 X[column.name] = strings.astype("category")
@@ -212,7 +216,7 @@ class TableReadSpec:
         return X
 
     def classes_of(self, frame: pd.DataFrame, classes: NDArray[Any]) -> NDArray[np.int64] | None:
-        """Return the class index of each row, (m,), -1 for a label that is no class; None without a target column."""
+        """Return the class index of each row, (m,), -1 for an unknown label; None without a target column."""
         if self.target not in frame:
             return None
         y = replace_na_values(frame[[self.target]], self.na_values)[self.target]
@@ -230,8 +234,8 @@ def read_target(
 ) -> pd.Series[Any]:
     """Return the class of each row, integers or strings, NaN where it is missing.
 
-    A target with more than 20 distinct numbers, or with numbers that are distinct in more than half of the rows, is
-    probably a quantity: that raises an error that asks for `classes` or `bins`, see `read_table`.
+    A target with more than 20 distinct numbers, or with a distinct number in more than half of the rows, is probably a
+    quantity: then one of `classes` and `bins` is needed, see `read_table`.
 
     >>> read_target(pd.Series(range(100)), "t.csv", bins=2).value_counts().to_dict()
     {'1: up to 49.5': 50, '2: above 49.5': 50}
@@ -247,23 +251,31 @@ def read_target(
     numbers = _parse_target(y)
     if numbers is None:
         _check_target(y, False, classes, source)
-        labels = y.astype(object).where(y.notna(), None)
-        labels = labels.map(lambda value: str(value).strip() or None, na_action="ignore")
-        names = pd.Series(sorted(labels.dropna().unique()), dtype=object)
-        alike = [repr(name) for _, part in names.groupby(names.map(str.casefold)) if len(part) > 1 for name in part]
-        if alike:
-            notes.append(f"classes that differ only in capitals: {', '.join(alike)}; if they are one, fix the file")
-        for word in NA_WORDS:
-            if count := int((labels == word).sum()):
-                about = f"{word!r} in the target {y.name!r} is taken as a class of {count} rows"
-                notes.append(f"{about}; --na-values {word} makes it missing")
-        return labels
+        return _read_string_target(y, notes)
     _check_target(numbers.rename(str(y.name)), True, classes, source)
-    words = [word for word in NA_WORDS if types.is_string_dtype(y) and (y == word).any()]
-    notes += [f"{word!r} in the target {y.name!r} counts as missing, as the others are numbers" for word in words]
+    for word in NA_WORDS:
+        if types.is_string_dtype(y) and (y == word).any():
+            notes.append(f"{word!r} in the target {y.name!r} counts as missing, because the other values are numbers")
     if not bool((numbers.dropna() % 1 == 0).all()):
         return y.where(numbers.notna()).astype(str).where(numbers.notna())
     return numbers if numbers.isna().any() else numbers.astype("int64")
+
+
+def _read_string_target(y: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
+    """Return the labels without surrounding spaces; notes receive a line for classes that may be mistakes."""
+    labels = y.astype(object).where(y.notna(), None)
+    labels = labels.map(lambda value: str(value).strip() or None, na_action="ignore")
+    names = pd.Series(sorted(labels.dropna().unique()), dtype=object)
+    alike = names[names.map(str.casefold).duplicated(keep=False)]
+    if len(alike):
+        alike = alike.sort_values(key=lambda column: column.map(str.casefold), kind="stable")
+        shown = ", ".join(map(repr, alike))
+        notes.append(f"classes that differ only in capitals: {shown}; if they are one class, fix the file")
+    for word in NA_WORDS:
+        if count := int((labels == word).sum()):
+            text = f"{word!r} in the target {y.name!r} is taken as a class of {count} rows"
+            notes.append(f"{text}; --na-values {word} makes it missing")
+    return labels
 
 
 def find_bin_edges(y: pd.Series[Any], bins: int, source: str) -> list[float]:
@@ -271,18 +283,19 @@ def find_bin_edges(y: pd.Series[Any], bins: int, source: str) -> list[float]:
     check_count("bins", bins, low=2)
     numbers = _parse_target(y)
     if numbers is None:
-        raise ValueError(f"bins={bins} is for numeric targets; {y.name!r} of {source!r} has texts, leave it out")
+        raise ValueError(f"bins={bins} is for numeric targets, but {y.name!r} of {source!r} has strings; leave it out")
     quantiles = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
     edges = quantiles[quantiles < numbers.max()]
     if not len(edges):
         raise ValueError(
-            f"bins={bins}: most numbers of {y.name!r} of {source!r} are equal; use --target-is-categorical instead"
+            f"bins={bins} cannot cut {y.name!r} of {source!r}, because most numbers are equal; use "
+            "--target-is-categorical instead"
         )
     return [float(edge) for edge in edges]
 
 
 def bin_target(y: pd.Series[Any], edges: Sequence[float]) -> pd.Series[Any]:
-    """Return the classes of numbers between bin edges; NaN for what is not a number.
+    """Return the class of each number by its bin; NaN for a value that is not a number.
 
     >>> bin_target(pd.Series(["1", "2", "none"]), [1.5]).tolist()
     ['1: up to 1.5', '2: above 1.5', nan]
@@ -294,7 +307,7 @@ def bin_target(y: pd.Series[Any], edges: Sequence[float]) -> pd.Series[Any]:
 
 
 def replace_na_values(frame: pd.DataFrame, na_values: Sequence[str]) -> pd.DataFrame:
-    """Return the frame with NaN where a value is one of the strings, or equals the number that a string writes.
+    """Return the frame with NaN in place of `na_values`; strings match as strings, and in numeric columns as numbers.
 
     >>> replace_na_values(pd.DataFrame({"n": [1, -9], "t": ["-9", "u"]}), ["-9"]).isna().sum().tolist()
     [1, 1]
@@ -306,8 +319,8 @@ def replace_na_values(frame: pd.DataFrame, na_values: Sequence[str]) -> pd.DataF
     for name in frame.columns:
         column = frame[name]
         numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-        hit = column.isin(numbers) if numeric else column.astype(str).str.strip().isin(na_values)
-        masked[name] = column.mask(hit)
+        is_missing = column.isin(numbers) if numeric else column.astype(str).str.strip().isin(na_values)
+        masked[name] = column.mask(is_missing)
     return pd.DataFrame(masked, index=frame.index)
 
 
@@ -320,6 +333,7 @@ def _encode_groups(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _parse_time(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    """Return the times of the rows as numbers."""
     name = str(column.name)
     columns = plan_columns(column.to_frame(), force_include=[name])
     if columns[0].kind not in ("number", "amount", "date", "duration"):
@@ -327,14 +341,15 @@ def _parse_time(column: pd.Series[Any], source: str) -> pd.Series[Any]:
     time = convert_columns(column.to_frame(), columns).iloc[:, 0].astype("float64")
     if time.isna().any():
         value = str(column[time.isna()].iloc[0])
-        raise ValueError(f"time={name!r} of {source!r} has values that are no dates, such as {value!r}; fix them")
+        raise ValueError(f"time={name!r} of {source!r} has values that are not dates, such as {value!r}; fix them")
     return time
 
 
 def _bin_names(edges: Sequence[float]) -> list[str]:
     shown = [f"{edge:.6g}" for edge in edges]
     between = [f"{low} to {high}" for low, high in pairwise(shown)]
-    return [f"{i}: {text}" for i, text in enumerate([f"up to {shown[0]}", *between, f"above {shown[-1]}"], 1)]
+    ranges = [f"up to {shown[0]}", *between, f"above {shown[-1]}"]
+    return [f"{number}: {text}" for number, text in enumerate(ranges, 1)]
 
 
 def _parse_target(y: pd.Series[Any]) -> pd.Series[Any] | None:
@@ -359,14 +374,16 @@ def _check_target(y: pd.Series[Any], numeric: bool, classes: bool, source: str) 
     distinct, n, name = y.nunique(), int(y.notna().sum()), f"target={y.name!r} of {source!r}"
     if numeric and not classes and distinct > min(MAX_CATEGORIES, max(n // 2, 2)):
         raise ValueError(
-            f"{name} has {distinct} distinct numbers in {n} rows, it looks like a quantity; to take each number as a "
-            "class use classes=True, on the command line --target-is-categorical; to cut them into 3 "
-            "classes of about equal size use bins=3, on the command line --bins 3"
+            f"{name} has {distinct} distinct numbers in {n} rows and looks like a quantity; to take each number as a "
+            "class use classes=True (--target-is-categorical on the command line); to cut them into 3 classes of about "
+            "equal size use bins=3 (--bins 3)"
         )
     if not numeric and distinct > max(MAX_CATEGORIES, n // 2):
-        raise ValueError(f"{name} has {distinct} distinct texts in {n} rows: an identifier; name a column of classes")
-    many = not numeric and distinct > MAX_CATEGORIES
-    if many and (types.is_datetime64_any_dtype(y) or infer_date_format(y.astype(object))):
+        raise ValueError(
+            f"{name} has {distinct} distinct strings in {n} rows and looks like an identifier; name a column of classes"
+        )
+    has_many = not numeric and distinct > MAX_CATEGORIES
+    if has_many and (types.is_datetime64_any_dtype(y) or infer_date_format(y.astype(object))):
         raise ValueError(f"{name} has {distinct} distinct dates; name a column of classes")
     if distinct < 2:
         raise ValueError(f"{name} has one class only (empty cells count as missing); name a column with two or more")

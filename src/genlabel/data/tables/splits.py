@@ -20,12 +20,12 @@ Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def make_splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Split]:
-    """Return repeated splits of a table; an error about a class that is too small comes before the first fit.
+    """Return repeated splits of a table; raise if a class is too small.
 
     The rows are drawn at random, stratified by class. If the table has groups, all rows of a group are on the same
-    side. If it has times, the latest rows are cut into `repeats` intervals, and each is predicted from all rows before
-    it, except those of its groups; where many times are equal there are fewer splits. The first random splits do not
-    depend on `repeats`.
+    side. If it has times, the latest rows are cut into `repeats` intervals, fewer where many times are equal; each
+    interval is predicted from all rows before it, except those of its groups. The first random splits do not depend on
+    `repeats`.
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ def merge_groups(*groupings: pd.Series[Any]) -> pd.Series[Any]:
     [0, 0, 0, 1]
     """
     n = len(groupings[0])
-    size = n * (1 + len(groupings))  # a node for each row, and n for the groups of each grouping
-    groups = [n * i + pd.factorize(grouping, use_na_sentinel=False)[0] for i, grouping in enumerate(groupings, 1)]
-    edges = np.tile(np.arange(n), len(groupings)), np.concatenate(groups)
-    graph = coo_array((np.ones(len(edges[0])), edges), shape=(size, size))
+    n_nodes = n * (1 + len(groupings))  # a node for each row, and n for the groups of each grouping
+    group_nodes = [n * i + pd.factorize(grouping, use_na_sentinel=False)[0] for i, grouping in enumerate(groupings, 1)]
+    edges = np.tile(np.arange(n), len(groupings)), np.concatenate(group_nodes)
+    graph = coo_array((np.ones(len(edges[0])), edges), shape=(n_nodes, n_nodes))
     labels = connected_components(graph, directed=False)[1][:n]
     return pd.Series(pd.factorize(labels)[0], index=groupings[0].index)
 
@@ -93,10 +93,10 @@ def _check_classes(table: Table) -> pd.Series[int]:
     rare = counts[counts < MIN_CLASS_ROWS]
     if len(rare):
         names = ", ".join(f"{name!r} ({count})" for name, count in rare.iloc[:5].items())
+        names += ", ..." if len(rare) > 5 else ""
         raise ValueError(
-            f"{names}{', ...' * (len(rare) > 5)}: each class needs {MIN_CLASS_ROWS} rows, and {len(rare)} of "
-            f"{len(counts)} have fewer; merge them, or drop them with drop_rare_classes(table), on the command line "
-            f"--min-class-size {MIN_CLASS_ROWS}"
+            f"{names}: each class needs {MIN_CLASS_ROWS} rows, and {len(rare)} of {len(counts)} have fewer; merge them "
+            f"or drop them with drop_rare_classes(table) (--min-class-size {MIN_CLASS_ROWS} on the command line)"
         )
     return counts
 
@@ -123,36 +123,39 @@ def _split_groups(table: Table, repeats: int, share: float, seed: int) -> list[S
 
 
 def _draw_groups(sizes: NDArray[np.float64], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return which groups (g,) are held out, so that the class counts, sizes (g, k), are close to their shares.
+    """Return a mask of the groups (g,) to hold out, so that about `share` of the rows of each class are held out.
 
-    Groups of several rows come first, with a share of their own, so that they are on either side as often as single
-    rows are. A group is held out if that brings the class counts, and the total count, closer to the shares.
+    `sizes` (g, k) are the rows of each class in each group. Groups of several rows are drawn first, towards `share` of
+    their own rows, so that they are held out as often as single rows are. A group is held out if that brings the class
+    counts, and the total count, closer to the target.
     """
     held_out = np.zeros(len(sizes), dtype=bool)
-    several = sizes.sum(1) > 1
-    wanted = share * sizes[several].sum(0)
-    for group in rng.permutation(np.flatnonzero(several)):
-        after = wanted - sizes[group]
-        if (after**2).sum() + after.sum() ** 2 < (wanted**2).sum() + wanted.sum() ** 2:
-            held_out[group], wanted = True, after
-    wanted = wanted + share * sizes[~several].sum(0)
-    single = rng.permutation(np.flatnonzero(~several))
+    is_multi_row = sizes.sum(1) > 1
+    missing = share * sizes[is_multi_row].sum(0)  # rows of each class still to be held out
+    for group in rng.permutation(np.flatnonzero(is_multi_row)):
+        after = missing - sizes[group]
+        if (after**2).sum() + after.sum() ** 2 < (missing**2).sum() + missing.sum() ** 2:
+            held_out[group] = True
+            missing = after
+    missing = missing + share * sizes[~is_multi_row].sum(0)
+    single = rng.permutation(np.flatnonzero(~is_multi_row))
     for c in range(sizes.shape[1]):
         of_class = single[sizes[single, c] > 0]
-        held_out[of_class[: max(int(np.round(wanted[c])), 0)]] = True
+        held_out[of_class[: max(int(np.round(missing[c])), 0)]] = True
     return held_out
 
 
 def _split_by_time(table: Table, repeats: int, share: float) -> list[Split]:
     """Cut the latest rows into intervals, each to be predicted from the rows before it.
 
-    Training rows of test groups and of classes with one row are dropped, and test rows of the other classes.
+    A split trains on no row of a test group, and uses only classes with at least two training rows.
     """
     assert table.time is not None
     time = table.time.to_numpy(dtype=np.float64)
     order = np.argsort(time, kind="stable")
-    ends = np.linspace((1 - share) * len(time), len(time), repeats + 1).round().astype(int)
-    cuts = np.unique([np.searchsorted(time[order], time[order[min(end, len(time) - 1)]]) for end in ends[:-1]])
+    starts = np.linspace((1 - share) * len(time), len(time), repeats + 1).round().astype(int)[:-1]
+    start_times = [time[order[min(start, len(time) - 1)]] for start in starts]
+    cuts = np.unique(np.searchsorted(time[order], start_times))  # equal times stay on one side
     bounds = [int(cut) for cut in cuts if cut > 0] + [len(time)]
     splits = []
     for low, high in pairwise(bounds):

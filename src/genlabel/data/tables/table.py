@@ -34,7 +34,7 @@ class Table:
     y: pd.Series[Any]
     """Label of each row, an integer or a string; none is missing."""
     notes: list[str] = field(default_factory=list)
-    """A line for each change that was made when the table was read."""
+    """A line for each change that reading made."""
     columns: Sequence[ColumnSpec] = ()
     """Conversion of each column of the file."""
     groups: pd.Series[Any] | None = None
@@ -51,9 +51,12 @@ class Table:
 
 def select_rows(table: Table, rows: Any) -> Table:
     """Return the rows of a table that a mask (n,) selects, with a new index."""
-    names = ("X", "y", "groups", "time", "rows")
-    parts = {name: getattr(table, name) for name in names if getattr(table, name) is not None}
-    return replace(table, **{name: part[rows].reset_index(drop=True) for name, part in parts.items()})
+    selected = {}
+    for name in ("X", "y", "groups", "time", "rows"):
+        part = getattr(table, name)
+        if part is not None:
+            selected[name] = part[rows].reset_index(drop=True)
+    return replace(table, **selected)
 
 
 def drop_rare_classes(table: Table, min_rows: int = MIN_CLASS_ROWS) -> Table:
@@ -67,19 +70,20 @@ def drop_rare_classes(table: Table, min_rows: int = MIN_CLASS_ROWS) -> Table:
     rare = counts[counts < min_rows]
     if not len(rare):
         return table
-    n = int(rare.sum())
-    classes, rows = f"{len(rare)} class{'es' * (len(rare) > 1)}", f"{n} row{'s' * (n > 1)}"
-    names = ", ".join(str(name) for name in rare.index[:5]) + ", ..." * (len(rare) > 5)
+    n_rows = int(rare.sum())
+    classes = "1 class" if len(rare) == 1 else f"{len(rare)} classes"
+    rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
+    names = ", ".join(str(name) for name in rare.index[:5]) + (", ..." if len(rare) > 5 else "")
     note = f"{classes} of fewer than {min_rows} rows dropped, {rows}: {names}"
-    rest = select_rows(table, ~table.y.isin(list(rare.index)).to_numpy())
-    return replace(rest, notes=[*table.notes, note])
+    remaining = select_rows(table, ~table.y.isin(list(rare.index)).to_numpy())
+    return replace(remaining, notes=[*table.notes, note])
 
 
 def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
     """Put the preprocessing of a table in front of an estimator, to be fitted together on the training rows only.
 
     Numbers and booleans: median imputation. Strings and categories: one-hot encoding, where a missing value is a
-    category; of more than 20 categories, the 19 most frequent and one for the rest. Dates and times: left out.
+    category, and of more than 20 categories all but the 19 most frequent share one. Dates and times: left out.
 
     Parameters
     ----------
@@ -102,10 +106,10 @@ def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
         OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False),
     )
     kinds = {name: kind_of(X[name]) for name in X.columns}
-    named = all(isinstance(name, str) for name in X.columns)  # scikit-learn would take an integer for a position
-    transformers = [
-        (kind, steps, [name if named else i for i, name in enumerate(X.columns) if kinds[name] == kind])
-        for kind, steps in (("numbers", numbers), ("text", text))
-        if kind in kinds.values()
-    ]
+    has_names = all(isinstance(name, str) for name in X.columns)  # scikit-learn would take an integer for a position
+    transformers = []
+    for kind, steps in (("numbers", numbers), ("text", text)):
+        columns = [name if has_names else i for i, name in enumerate(X.columns) if kinds[name] == kind]
+        if columns:
+            transformers.append((kind, steps, columns))
     return Pipeline([("columns", ColumnTransformer(transformers)), ("estimator", estimator)])

@@ -35,20 +35,20 @@ def mean_difference(first: Values, second: Values, fold: NDArray[np.intp] | None
 
     Without `fold` the rows are taken as independent and the models as fixed. With `fold` (n,), the interval is that of
     the training methods: the variance of the mean over K folds is s^2 (1/K + 1/(K - 1)), because their training rows
-    overlap (Nadeau and Bengio, 2003), where s^2 is the variance of the fold means: the observed one, or the one that
-    follows from the rows, whichever is larger.
+    overlap (Nadeau and Bengio, 2003). Here s^2 is the larger of two variances of the fold means: the observed one, and
+    the one that follows from the variance of the rows.
     """
     difference = first - second
-    mean, square = float(difference.mean()), float("inf")
+    mean, variance = float(difference.mean()), float("inf")
     if fold is None and len(difference) > 1:
-        square = float(difference.var(ddof=1)) / len(difference)
+        variance = float(difference.var(ddof=1)) / len(difference)
     elif fold is not None and len(np.unique(fold)) > 1:
-        means = np.array([difference[fold == one].mean() for one in np.unique(fold)])
-        count = len(means)
-        spread = max(float(means.var(ddof=1)), float(difference.var(ddof=1)) * count / len(difference))
-        square = spread * (1.0 / count + 1.0 / (count - 1))
-    half = Z_95 * float(np.sqrt(square))
-    return MeanDifference(mean, mean - half, mean + half)
+        fold_means = np.array([difference[fold == number].mean() for number in np.unique(fold)])
+        count = len(fold_means)
+        spread = max(float(fold_means.var(ddof=1)), float(difference.var(ddof=1)) * count / len(difference))
+        variance = spread * (1.0 / count + 1.0 / (count - 1))
+    half_width = Z_95 * float(np.sqrt(variance))
+    return MeanDifference(mean, mean - half_width, mean + half_width)
 
 
 class DensityCheck(NamedTuple):
@@ -70,11 +70,11 @@ class DensityCheck(NamedTuple):
 def check_density(
     density: StackedDensity, points: Values, index: NDArray[np.intp], seed: int, groups: NDArray[np.intp] | None = None
 ) -> DensityCheck:
-    """Measure a fitted stacked density by its own held-out rows.
+    """Compare a fitted stacked density, on the rows that its folds held out, with two baselines.
 
     It is trusted if it beats the class priors beyond the noise and is not clearly further behind logistic regression
-    than `MAX_LAG` allows. It is fitted to the standardized `points` (n, d) with class indices `index` (n,); groups (n,)
-    are held out as a whole.
+    than `MAX_LAG` allows. It was fitted to the standardized `points` (n, d) with class indices `index` (n,); groups
+    (n,) are held out as a whole.
     """
     count = min(MAX_FOLDS, len(index))
     fold = round_robin_folds(index, count, seed) if groups is None else grouped_folds(index, groups, count, seed)
@@ -88,19 +88,21 @@ def check_density(
     own = -np.maximum(density.held_out_[rows, index[rows]], np.log(MIN_PROBABILITY))
     logistic, prior = logistic[rows], prior[rows]
     over_prior, over_logistic = mean_difference(prior, own), mean_difference(logistic, own)
-    means = float(own.mean()), float(logistic.mean()), float(prior.mean())
-    own_loss, logistic_loss, prior_loss = (f"{loss:.3f}" for loss in means)
+    density_loss, logistic_loss, prior_loss = float(own.mean()), float(logistic.mean()), float(prior.mean())
     beats_prior = over_prior.low > 0.0
-    keeps_up = over_logistic.high >= -MAX_LAG * max(0.0, means[2] - means[1])
-    known = f"the stacked density knows the classes: held-out log-loss {own_loss}, class priors {prior_loss}"
-    reasons = [known] if beats_prior and keeps_up else []
+    keeps_up = over_logistic.high >= -MAX_LAG * max(0.0, prior_loss - logistic_loss)
+    reasons = []
+    if beats_prior and keeps_up:
+        text = "the stacked density knows the classes"
+        reasons.append(f"{text}: held-out log-loss {density_loss:.3f}, class priors {prior_loss:.3f}")
     if not beats_prior:
         text = "the stacked density does not beat the class priors beyond the noise"
-        reasons.append(f"{text}: held-out log-loss {own_loss} against {prior_loss}")
+        reasons.append(f"{text}: held-out log-loss {density_loss:.3f} against {prior_loss:.3f}")
     if not keeps_up:
         text = "logistic regression is clearly better than the stacked density"
-        reasons.append(f"{text}: held-out log-loss {logistic_loss} against {own_loss}")
-    return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *means, over_prior, over_logistic)
+        reasons.append(f"{text}: held-out log-loss {logistic_loss:.3f} against {density_loss:.3f}")
+    losses = (density_loss, logistic_loss, prior_loss)
+    return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *losses, over_prior, over_logistic)
 
 
 def _baseline_losses(points: Values, index: NDArray[np.intp], fold: NDArray[np.intp]) -> tuple[Values, Values]:

@@ -49,9 +49,11 @@ SENTENCES = {
     "not tried": "There are too few rows to hold any out, so mixing was not tried.",
     "not trusted": "The stacked density cannot be trusted here, so mixing was not tried.",
 }
-"""The verdicts, word and sentence."""
-MAX_PRINTED, MIN_SHARE = 3, 0.1
-"""Rows of a table that are printed; weight of either parent in a mixed sample that is: with less it is the other."""
+"""Sentence of each verdict."""
+MAX_PRINTED = 3
+"""Rows of a table that are printed."""
+MIN_PARENT_WEIGHT = 0.1
+"""Weight of either parent in a printed mixed sample; with less weight it is nearly the other parent."""
 
 
 class DiagnosisVerdict(NamedTuple):
@@ -86,7 +88,7 @@ class Diagnosis:
 
     @property
     def signals(self) -> dict[str, float]:
-        """Numbers that a rule may rest on, by name; NaN for what was not measured."""
+        """Numbers from which a rule may decide, by name; NaN for those that were not measured."""
         nan, check, mixed, experiment = float("nan"), self.density_check, self.mixed, self.experiment
         signals = {
             "stacked density over class priors": check.over_prior.mean,
@@ -96,8 +98,9 @@ class Diagnosis:
         }
         for name in ("mixup over vanilla", "GenLabel over vanilla", "GenLabel over mixup"):
             gain = experiment.gains[name] if experiment is not None else MeanDifference(nan, nan, nan)
-            half = gain.high - gain.mean
-            signals |= {name: gain.mean, f"{name}, in standard errors": 0.0 if half == 0.0 else Z_95 * gain.mean / half}
+            half_width = gain.high - gain.mean
+            signals[name] = gain.mean
+            signals[f"{name}, in standard errors"] = 0.0 if half_width == 0.0 else Z_95 * gain.mean / half_width
         for name in MIXING_ARMS:
             signals[f"affinity, {name}"] = experiment.affinity[name] if experiment is not None else nan
             log_diversity = float(np.log(experiment.diversity[name])) if experiment is not None else nan
@@ -127,7 +130,7 @@ class Diagnosis:
         if what == "experiment" and self.experiment is not None:
             return self.experiment.to_frame()
         if what == "experiment" or self.mixed is None:
-            raise ValueError(f"there is no table {what!r}: it was not measured; see diagnosis.verdict")
+            raise ValueError(f"what={what!r} was not measured; diagnosis.verdict says why")
         if what == "mixed_samples":
             frame = self.mixed.to_frame(self.classes)
         elif what == "pairs":
@@ -178,7 +181,8 @@ class Diagnosis:
             parts.append(f"Pairs of classes whose mixed samples land among another class most often\n{table}")
             columns = ["row_1", "row_2", "class_1", "class_2", "lam", "mixup_label", "density_label", "total_variation"]
             frame = self.to_frame("mixed_samples", None)
-            shown = frame[frame["lam"].between(MIN_SHARE, 1.0 - MIN_SHARE)].head(MAX_PRINTED)[columns]
+            has_both = frame["lam"].between(MIN_PARENT_WEIGHT, 1.0 - MIN_PARENT_WEIGHT)
+            shown = frame[has_both].head(MAX_PRINTED)[columns]
             heading = "Mixed samples, with a tenth of either parent at least, whose labels differ most"
             parts.append(f"{heading}\n{shown.to_string(index=False, float_format=number)}")
         if self.experiment is not None:
@@ -186,7 +190,8 @@ class Diagnosis:
             heading = f"Paired experiment: networks alone, {rows} rows held out in {folds} folds"
             table = self.experiment.to_frame().rename_axis(None).to_string(float_format=number, na_rep="")
             parts.append(f"{heading}\n{table}")
-        parts += ["\n".join(f"note: {note}" for note in self.notes)] if self.notes else []
+        if self.notes:
+            parts.append("\n".join(f"note: {note}" for note in self.notes))
         return "\n\n".join(parts)
 
 
@@ -205,10 +210,11 @@ def diagnose(
 ) -> Diagnosis:
     """Find out whether mixing helps on a table, with which labels, and why.
 
-    The stacked density is checked on held-out rows first; if it is no better than the class priors, the diagnosis ends.
-    Then mixed samples of every pair of classes are drawn: do they land among another class (compared with permuted
-    labels), are they like any row, how far are mixup's labels from those of the stacked density? Last, three networks
-    that differ in nothing but their mixed samples are measured on the same held-out rows; the verdict is their gains.
+    First, the stacked density is checked on held-out rows; if it is no better than the class priors, the diagnosis
+    ends. Then mixed samples of every pair of classes are drawn: do they land among another class (compared with
+    permuted labels), are they like any row, how far are mixup's labels from those of the stacked density? Last, three
+    networks that differ only in their mixed samples are measured on the same held-out rows; their gains give the
+    verdict.
 
     Parameters
     ----------
@@ -217,14 +223,14 @@ def diagnose(
     y : array (n,)
         Class labels.
     groups : array (n,), optional
-        Group of each row, such as a person, or copies of a row; a group is held out as a whole.
+        Group of each row, such as a person, or a number shared by copies of a row; a group is held out as a whole.
     alpha : float
         Parameter of the mixing weights lam ~ Beta(alpha, alpha); 0.3 is that of the classifiers, 1 that of the paper.
     clean_fraction : float in [0, 0.99]
         Share of the points of a batch that are not mixed in the experiment; 0.75 is that of the classifiers where they
         mix, 0 that of the paper.
     n_mixed : int
-        Approximate number of mixed samples, as many for each pair of classes, at least 20.
+        Approximate number of mixed samples, the same for each pair of classes and at least 20.
     cv : int
         Number of folds of the paired experiment.
     max_rows : int
@@ -254,7 +260,7 @@ def diagnose(
     }
     with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as progress:
         data, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
-        n, names = len(data.y), data.classes
+        n_rows, names = len(data.y), data.classes
         data, notes = _limit_size(data, max_rows, random_state)
         scaler, index = Standardization.fit(data.X), data.y.astype(np.intp)
         points = scaler(data.X)
@@ -262,14 +268,14 @@ def diagnose(
         stages = {"stacked density": 1.0, "mixed samples": 1.0, "paired experiment": 8.0}
         progress.plan(stages | ({"decision regions": 2.5} if in_plane else {}))
         with progress.stage("stacked density"):
-            folds = make_folds(  # its default ones, but with groups held out as a whole and classes called by name
-                StackedDensity().cv, index, random_state, classes=names, groups=data.groups
-            )
+            # the default folds, but with groups held out as a whole and the names of the classes in warnings
+            folds = make_folds(StackedDensity().cv, index, random_state, classes=names, groups=data.groups)
             density = StackedDensity(cv=folds, random_state=random_state).fit(points, index)
             check = check_density(density, points, index, random_state, data.groups)
-        about = (check, n, data.X.shape[1], names, settings, notes)
+        untrusted = DiagnosisVerdict("not trusted", SENTENCES["not trusted"], check.reasons)
+        result = Diagnosis(untrusted, check, n_rows, data.X.shape[1], names, settings, notes)
         if not check.trusted:
-            return Diagnosis(DiagnosisVerdict("not trusted", SENTENCES["not trusted"], check.reasons), *about)
+            return result
         with progress.stage("mixed samples"):
             mixed = measure_mixed_samples(data, density, points, n_mixed, alpha, random_state)
         arm_settings = (alpha, clean_fraction, random_state)
@@ -280,26 +286,27 @@ def diagnose(
         regions = None
         if in_plane and experiment is not None:
             with progress.stage("decision regions"):
-                labeler, arms = (
-                    GenLabel.from_fitted(density),
-                    train_arms(data.X, names[index], *arm_settings, data.groups),
-                )
+                labeler = GenLabel.from_fitted(density)
+                arms = train_arms(data.X, names[index], *arm_settings, data.groups)
                 models: dict[str, Callable[[Any], Any]] = {arm: arms[arm].predict_log_proba for arm in arms}
                 models["stacked density"] = lambda X: labeler.log_posterior(scaler(X))
                 regions = decision_regions(data.X, models)
-        return Diagnosis(decide_verdict(check, mixed, experiment), *about, mixed, experiment, regions)
+        verdict = decide_verdict(check, mixed, experiment)
+        return replace(result, verdict=verdict, mixed=mixed, experiment=experiment, regions=regions)
 
 
 def _limit_size(data: LabeledData, max_rows: int, seed: int) -> tuple[LabeledData, list[str]]:
-    """Return a stratified sample of a large table, with a row of each class at least, and notes on what is left out."""
+    """Return a stratified sample of a large table, with a row of each class at least, and notes on what it omits."""
     n, k, notes = len(data.y), len(data.classes), []
     if n > max_rows:
         notes.append(f"{n} rows; a stratified sample of about {max_rows} was used")
         index = data.y.astype(np.intp)
-        chosen = np.flatnonzero(round_robin_folds(index, -(-n // max_rows), seed) == 0)
-        data = data.take(np.flatnonzero(training_rows(chosen, index)))
-    if (pairs := k * (k + 1) // 2) > MAX_PAIRS:
-        notes.append(f"{pairs} pairs of classes; the {MAX_PAIRS} that mixup draws most often were used")
+        n_parts = -(-n // max_rows)  # rounded up
+        sample = np.flatnonzero(round_robin_folds(index, n_parts, seed) == 0)
+        data = data.take(np.flatnonzero(training_rows(sample, index)))
+    n_pairs = k * (k + 1) // 2
+    if n_pairs > MAX_PAIRS:
+        notes.append(f"{n_pairs} pairs of classes; the {MAX_PAIRS} that mixup draws most often were used")
     return data, notes
 
 
@@ -308,9 +315,10 @@ def decide_verdict(
 ) -> DiagnosisVerdict:
     """Return the verdict where the stacked density is trusted: what the paired experiment shows beyond its noise.
 
-    Intrusion, typicality and labels are reasons, not votes.
+    Intrusion, typicality and labels are shown as reasons, but do not decide it.
     """
-    mean, worst = mixed.means, mixed.pairs.iloc[int(mixed.pairs["low"].argmax())]
+    mean = mixed.means
+    worst = mixed.pairs.iloc[int(mixed.pairs["low"].argmax())]
     intrusion = (
         f"{100 * mean['intrusion']:.1f} % of mixup's mixed samples land among another class "
         f"({100 * mixed.chance:.1f} % with permuted labels)"
@@ -330,7 +338,9 @@ def decide_verdict(
         return DiagnosisVerdict("not tried", SENTENCES["not tried"], reasons)
     gains = []
     for name, gain in experiment.gains.items():
-        result = "better" if _is_better(gain) else "worse" if _is_worse(gain) else "the same within the noise"
+        result = "the same within the noise"
+        if _is_better(gain) or _is_worse(gain):
+            result = "better" if _is_better(gain) else "worse"
         interval = f"interval {-gain.high:+.3f} to {-gain.low:+.3f}"
         gains.append(f"{name}: {result} (log-loss {-gain.mean:+.3f}, {interval})")
     word = choose_verdict(*experiment.gains.values())
@@ -338,7 +348,7 @@ def decide_verdict(
 
 
 def choose_verdict(mixup: MeanDifference, genlabel: MeanDifference, over_mixup: MeanDifference) -> str:
-    """Return the word of the verdict from the gains of mixup and GenLabel over vanilla, and GenLabel over mixup."""
+    """Return the word of the verdict; gains are of mixup and GenLabel over plain training, and GenLabel over mixup."""
     if _is_better(genlabel) and not _is_worse(over_mixup):
         return "GenLabel"
     if _is_better(mixup):
@@ -357,7 +367,7 @@ def _is_worse(gain: MeanDifference) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON knows it, those of numpy, tuples and dicts too."""
+    """Return a value as plain Python values for JSON; NaN and infinity are None."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,23 +19,25 @@ from genlabel.mixing import MixParams, intrudes
 from genlabel.mixing.base import blend
 from genlabel.model_selection.splits import LabeledData
 
-MIN_PER_PAIR, MAX_PAIRS = 20, 200
-"""Mixed samples of a pair of classes, and pairs of classes: the ones that mixup draws most often."""
+MIN_PER_PAIR = 20
+"""Minimum number of mixed samples of a pair of classes."""
+MAX_PAIRS = 200
+"""Maximum number of pairs of classes; those that mixup draws most often are measured."""
 PERMUTATIONS = 5
 MAX_ATYPICAL = 0.05
-"""Typicality up to which a mixed sample counts as atypical: at most one training row in twenty is as odd."""
+"""Typicality up to which a mixed sample counts as atypical; at most one training row in twenty has it."""
 LAMBDA_BINS = 5
 AVERAGED = ("intrusion", "typicality", "atypical", "total_variation")
 """Columns of the table of pairs that are averaged over the pairs of classes."""
 MAX_LABEL_CLASSES = 3
-"""Classes of a label that are written."""
+"""Classes that `format_label` shows."""
 
 Rows = NDArray[np.intp]
 Values = NDArray[np.float64]
 
 
 class MixedPairs(NamedTuple):
-    """Drawn pairs of rows with their mixing weights, by pair of classes."""
+    """Pairs of rows with their mixing weights, sorted by their pair of classes."""
 
     first: Rows
     """Row indices (m,); the class is at most that of the second row."""
@@ -43,18 +46,19 @@ class MixedPairs(NamedTuple):
     """Weight of the first row, (m,)."""
 
     def batch(self) -> tuple[Rows, MixParams]:
-        """Return a batch of 2 m rows, the first and then the second ones, and how each is mixed with its partner."""
+        """Return a batch of 2 m rows, the first and then the second ones, and the draw that mixes the pairs."""
         m = len(self.lam)
         partner = np.concatenate([np.arange(m, 2 * m), np.arange(m)])
-        return np.concatenate([self.first, self.second]), MixParams(partner, np.concatenate([self.lam, 1.0 - self.lam]))
+        lam = np.concatenate([self.lam, 1.0 - self.lam])
+        return np.concatenate([self.first, self.second]), MixParams(partner, lam)
 
 
 class MixedSamples(NamedTuple):
-    """Mixed samples with what was measured at each."""
+    """Mixed samples with the measurements at each."""
 
     pairs: MixedPairs
     intrudes: NDArray[np.bool_]
-    """True where the nearest row is of the class of neither parent, (m,)."""
+    """True where the class of the nearest row is that of neither parent, (m,)."""
     typicality: Values
     """Typicality among the training rows, (m,)."""
     linear_labels: Values
@@ -98,12 +102,8 @@ class MixedSampleStats(NamedTuple):
 
     def to_frame(self, classes: NDArray[Any]) -> pd.DataFrame:
         """Return the mixed samples with their parents and labels, those first whose two labels differ most."""
-
-        def text(label: Values) -> str:
-            top = np.argsort(-label, kind="stable")[:MAX_LABEL_CLASSES]
-            return ", ".join(f"{classes[c]} {label[c]:.2f}" for c in top if label[c] >= 0.005)
-
-        samples, (first, second, lam) = self.samples, self.samples.pairs
+        samples = self.samples
+        first, second, lam = samples.pairs
         order = np.argsort(-samples.total_variation, kind="stable")
         names = classes[self.class_index]
         return pd.DataFrame(
@@ -113,13 +113,23 @@ class MixedSampleStats(NamedTuple):
                 "class_1": names[first[order]],
                 "class_2": names[second[order]],
                 "lam": lam[order],
-                "mixup_label": [text(label) for label in samples.linear_labels[order]],
-                "density_label": [text(label) for label in samples.density_labels[order]],
+                "mixup_label": [format_label(label, classes) for label in samples.linear_labels[order]],
+                "density_label": [format_label(label, classes) for label in samples.density_labels[order]],
                 "total_variation": samples.total_variation[order],
                 "intrudes": samples.intrudes[order],
                 "typicality": samples.typicality[order],
             }
         )
+
+
+def format_label(label: Values, names: Sequence[Any] | NDArray[Any]) -> str:
+    """Return the three most probable classes of a soft label (k,).
+
+    >>> format_label(np.array([0.0, 0.25, 0.75]), ["a", "b", "c"])
+    'c 0.75, b 0.25'
+    """
+    order = np.argsort(-label, kind="stable")[:MAX_LABEL_CLASSES]
+    return ", ".join(f"{names[c]} {label[c]:.2f}" for c in order if label[c] >= 0.005)
 
 
 def measure_mixed_samples(
@@ -133,23 +143,25 @@ def measure_mixed_samples(
     typicality = Typicality(random_state=seed).fit(points, index)
     samples = evaluate_mixed_samples(density, typicality, points, index, count, alpha, seed)
     by_pair, permuted = permuted_intrusion(points, index, count, alpha, seed)
-    pairs, lambdas = (
-        table.assign(first=data.classes[table["first"]], second=data.classes[table["second"]]).rename(
-            columns={"first": "class_1", "second": "class_2"}
-        )
-        for table in (pair_table(samples, index, by_pair), lambda_table(samples, index))
-    )
+
+    def with_names(table: pd.DataFrame) -> pd.DataFrame:
+        named = table.assign(first=data.classes[table["first"]], second=data.classes[table["second"]])
+        return named.rename(columns={"first": "class_1", "second": "class_2"})
+
+    pairs = with_names(pair_table(samples, index, by_pair))
+    lambdas = with_names(lambda_table(samples, index))
     return MixedSampleStats(pairs, lambdas, tuple(permuted), samples, data.rows, index, data.X)
 
 
 def evaluate_mixed_samples(
     density: StackedDensity, typicality: Typicality, points: Values, index: Rows, count: int, alpha: float, seed: int
 ) -> MixedSamples:
-    """Draw about `count` mixed samples, as many of each pair of classes, and measure them."""
+    """Draw about `count` mixed samples, the same number of each pair of classes, and measure them."""
     pairs = _draw_pairs(index, count, alpha, as_rng(seed))
-    (batch, params), m = pairs.batch(), len(pairs.lam)
-    mixed, classes = blend(points[batch], params), index[batch]
-    intruding = intrudes(mixed, params, points[batch], classes, pool=(points, index))[:m]
+    rows, params = pairs.batch()
+    m = len(pairs.lam)
+    mixed, classes = blend(points[rows], params), index[rows]
+    intruding = intrudes(mixed, params, points[rows], classes, pool=(points, index))[:m]
     linear = LinearLabel().fit(points, index).label(mixed, classes, params)[:m]
     generated = GenLabel.from_fitted(density).label(mixed, classes, params)[:m]
     return MixedSamples(pairs, intruding, typicality(mixed[:m]), linear, generated)
@@ -158,19 +170,19 @@ def evaluate_mixed_samples(
 def permuted_intrusion(
     points: Values, index: Rows, count: int, alpha: float, seed: int
 ) -> tuple[pd.DataFrame, list[float]]:
-    """Return the intrusion of each pair of classes where labels are permuted, and the overall share each time.
+    """Return the intrusion of each pair of classes with permuted labels, and its overall share by permutation.
 
-    This is the intrusion at chance level: the classes occupy no regions of their own.
+    This is the intrusion at chance level, where the classes occupy no regions of their own.
     """
     rng, shares, overall = as_rng([seed, 1]), [], []
     for _ in range(PERMUTATIONS):
         shuffled = rng.permutation(index)
         pairs = _draw_pairs(shuffled, max(1, count // PERMUTATIONS), alpha, rng)
-        batch, params = pairs.batch()
-        mixed = blend(points[batch], params)
-        hits = intrudes(mixed, params, points[batch], shuffled[batch], pool=(points, shuffled))
+        rows, params = pairs.batch()
+        mixed = blend(points[rows], params)
+        intruding = intrudes(mixed, params, points[rows], shuffled[rows], pool=(points, shuffled))
         frame = pd.DataFrame(
-            {"first": shuffled[pairs.first], "second": shuffled[pairs.second], "permuted": hits[: len(pairs.lam)]}
+            {"first": shuffled[pairs.first], "second": shuffled[pairs.second], "permuted": intruding[: len(pairs.lam)]}
         )
         means = frame.groupby(["first", "second"])["permuted"].mean()
         weights = pd.Series({(first, second): weight for first, second, weight in _class_pairs(shuffled)})
@@ -182,27 +194,28 @@ def permuted_intrusion(
 def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each pair of classes: intrusion with its interval, typicality, distance of the labels.
 
-    `weight` is the share of mixup's samples that are of the pair; `first` and `second` are class indices.
+    `weight` is the share of the pair among mixup's samples; `first` and `second` are class indices.
     """
-    first, second = index[samples.pairs.first], index[samples.pairs.second]
+    first_class, second_class = index[samples.pairs.first], index[samples.pairs.second]
     counts, distance, rows = np.bincount(index), samples.total_variation, []
-    for one, other, weight in _class_pairs(index):
-        here = (first == one) & (second == other)
-        share = float(samples.intrudes[here].mean())
-        size = effective_size(int(here.sum()), int(counts[one]), int(counts[other]), same=one == other)
+    for first, second, weight in _class_pairs(index):
+        of_pair = (first_class == first) & (second_class == second)
+        n_mixed = int(of_pair.sum())
+        share = float(samples.intrudes[of_pair].mean())
+        size = effective_size(n_mixed, int(counts[first]), int(counts[second]), same=first == second)
         low, high = wilson_interval(share, size)
         rows.append(
             {
-                "first": one,
-                "second": other,
+                "first": first,
+                "second": second,
                 "weight": weight,
-                "n_mixed": int(here.sum()),
+                "n_mixed": n_mixed,
                 "intrusion": share,
                 "low": low,
                 "high": high,
-                "typicality": float(np.median(samples.typicality[here])),
-                "atypical": float((samples.typicality[here] <= MAX_ATYPICAL).mean()),
-                "total_variation": float(distance[here].mean()),
+                "typicality": float(np.median(samples.typicality[of_pair])),
+                "atypical": float((samples.typicality[of_pair] <= MAX_ATYPICAL).mean()),
+                "total_variation": float(distance[of_pair].mean()),
             }
         )
     return pd.DataFrame(rows).merge(permuted, on=["first", "second"], how="left")
@@ -226,11 +239,11 @@ def lambda_table(samples: MixedSamples, index: Rows) -> pd.DataFrame:
 
 
 def effective_size(count: int, first: int, second: int, same: bool) -> float:
-    """Return a lower bound of how many independent cases `count` mixed samples of `first` and `second` rows are worth.
+    """Return a lower bound of the effective sample size of `count` mixed samples of `first` and `second` rows.
 
     The share among all pairs of rows is a mean over arrangements of min(first, second) disjoint pairs (first / 2 within
-    one class), so its variance is at most that of as many independent pairs (Hoeffding 1963, section 5); the `count`
-    samples that were drawn add theirs.
+    one class), so its variance is at most that of as many independent pairs (Hoeffding 1963, section 5). Drawing only
+    `count` samples adds to the variance.
     """
     disjoint = first // 2 if same else min(first, second)
     return 1.0 / (1.0 / count + 1.0 / disjoint)
@@ -243,32 +256,35 @@ def _class_pairs(index: Rows) -> list[tuple[int, int, float]]:
     for first in range(len(counts)):
         if counts[first] > 1:
             pairs.append((first, first, float(counts[first] * (counts[first] - 1))))
-        pairs += [(first, other, 2.0 * counts[first] * counts[other]) for other in range(first + 1, len(counts))]
-    frequent = sorted(sorted(pairs, key=lambda pair: -pair[2])[:MAX_PAIRS])
+        pairs += [(first, second, 2.0 * counts[first] * counts[second]) for second in range(first + 1, len(counts))]
+    pairs.sort(key=lambda pair: -pair[2])
+    frequent = sorted(pairs[:MAX_PAIRS])
     total = sum(weight for *_, weight in frequent)
     return [(first, second, weight / total) for first, second, weight in frequent]
 
 
 def _draw_pairs(index: Rows, count: int, alpha: float, rng: np.random.Generator) -> MixedPairs:
-    """Draw as many pairs of rows of each pair of classes: rows are used evenly, weights are stratified quantiles."""
+    """Draw the same number of pairs of rows of each pair of classes.
+
+    The rows of a class are used equally often, and the weights are stratified quantiles of their distribution.
+    """
     pairs = _class_pairs(index)
     size = max(MIN_PER_PAIR, count // len(pairs))
-    of_class = [np.flatnonzero(index == c) for c in range(int(index.max()) + 1)]
-    drawn = []
+    rows_of_class = [np.flatnonzero(index == c) for c in range(int(index.max()) + 1)]
+    first, second, lam = [], [], []
     for first_class, second_class, _ in pairs:
-        rows = of_class[first_class]
-        first = _cycle_shuffled(rows, size, rng)
+        rows = rows_of_class[first_class]
+        first.append(_cycle_shuffled(rows, size, rng))
         if first_class == second_class:
-            position = np.searchsorted(rows, first)
-            second = rows[(position + rng.integers(1, len(rows), size)) % len(rows)]
+            position = np.searchsorted(rows, first[-1])
+            second.append(rows[(position + rng.integers(1, len(rows), size)) % len(rows)])  # any other row
         else:
-            second = _cycle_shuffled(of_class[second_class], size, rng)
-        lam = beta.ppf((rng.permutation(size) + rng.random(size)) / size, alpha, alpha)
-        drawn.append((first, second, lam))
-    return MixedPairs(*map(np.concatenate, zip(*drawn, strict=True)))
+            second.append(_cycle_shuffled(rows_of_class[second_class], size, rng))
+        lam.append(beta.ppf((rng.permutation(size) + rng.random(size)) / size, alpha, alpha))
+    return MixedPairs(np.concatenate(first), np.concatenate(second), np.concatenate(lam))
 
 
 def _cycle_shuffled(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
-    """Return `size` of the rows in random order, each as often as any other, or once less."""
-    times = -(-size // len(rows))
-    return np.concatenate([rng.permutation(rows) for _ in range(times)])[:size]
+    """Return `size` of the rows in random order; the numbers of times that rows appear differ by at most one."""
+    n_cycles = -(-size // len(rows))  # rounded up
+    return np.concatenate([rng.permutation(rows) for _ in range(n_cycles)])[:size]

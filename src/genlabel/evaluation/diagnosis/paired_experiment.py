@@ -29,13 +29,13 @@ ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "mixup": lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 0.0,
     "GenLabel": lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 1.0,
 }
-"""The three arms, as subsets of one search: each chooses among the same learning rates, weight decays and epochs."""
+"""The arms as subsets of the candidates of one search; they have the same learning rates, weight decays and epochs."""
 MIXING_ARMS = ("mixup", "GenLabel")
 LEARNING_RATES, WEIGHT_DECAYS = (0.03, 0.01), (1e-3, 1e-2)
 MIN_MIXED = 400
-"""Mixed samples of held-out rows and of training rows in each fold."""
+"""Minimum number of mixed samples of the held-out rows, and of the training rows, in each fold."""
 GRID_SIZE, GRID_MARGIN = (88, 64), 0.08
-"""Cells of the plane along both features, and the margin around the rows as a share of their range."""
+"""Cells of the plane along each feature, and the margin around the rows as a share of their range."""
 
 Rows = NDArray[np.intp]
 Values = NDArray[np.float64]
@@ -53,18 +53,18 @@ class PairedExperiment(NamedTuple):
     gains: dict[str, MeanDifference]
     """Gain in log-loss of the first arm: "mixup over vanilla", "GenLabel over vanilla" and "GenLabel over mixup"."""
     affinity: dict[str, float]
-    """Accuracy of the vanilla network on mixed samples of held-out rows over its accuracy on the rows themselves
-    (Gontijo-Lopes et al., 2020): the right answer is the top class of mixup's label ("mixup"), or of the stacked
-    density's ("GenLabel")."""
+    """Accuracy of plain training on mixed samples of held-out rows over its accuracy on the rows themselves
+    (Gontijo-Lopes et al., 2020); the true class of a mixed sample is the top class of mixup's label ("mixup"), or of
+    the stacked density's ("GenLabel")."""
     diversity: dict[str, float]
-    """Cross-entropy of an arm on fresh mixed samples of its training rows over that of vanilla on the rows."""
+    """Cross-entropy of an arm on new mixed samples of its training rows over that of plain training on the rows."""
     training_loss: dict[str, float]
     """These cross-entropies, in nats: "vanilla" on rows, "mixup" and "GenLabel" on mixed samples."""
     counts: dict[str, PredictionCounts]
     """Counts of the predictions of each arm on the held-out rows; classes are indices here."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each arm: its losses, its gain over vanilla with the interval, affinity and diversity."""
+        """Return a row for each arm: its scores, its gain over plain training with interval, affinity and diversity."""
         gains = {arm: self.gains[f"{arm} over vanilla"] for arm in ARMS if arm != "vanilla"}
         columns = {
             "log_loss": self.log_loss,
@@ -121,24 +121,23 @@ def run_paired_experiment(
 ) -> PairedExperiment | None:
     """Train the three arms without each fold in turn and measure them on it; None if no row can be held out.
 
-    The only row of a class is trained on and never held out. `classes` (k,) are names for warnings about those of few
-    rows; `on_progress` receives the share of the work that is done. See `train_arms` for the rest.
+    The only row of a class is trained on and never held out. `classes` (k,) are names for warnings about rare classes;
+    `on_progress` receives the share of the work that is done. See `train_arms` for the rest.
     """
     results = []
-    split = make_folds(folds, index, seed, "rare", classes=classes, groups=groups)
-    for number, rows in enumerate(split):
+    for number, fold in enumerate(make_folds(folds, index, seed, "rare", classes=classes, groups=groups)):
 
         def report(event: ProgressEvent, number: int = number) -> None:
             on_progress((number + (event.fraction or 0.0)) / folds)
 
-        test = np.isin(np.arange(len(index)), rows.valid)
+        test = np.isin(np.arange(len(index)), fold.valid)
         train_groups = None if groups is None else groups[~test]
         with use_callback(LambdaCallback(on_progress=report)), suppress_own_warnings():  # of classes rare in a fold
             arms = train_arms(X[~test], index[~test], alpha, clean_fraction, seed + number, train_groups)
         results.append(_measure_fold(arms, X, index, test, alpha, as_rng([seed, number])))
     if not results:
         return None
-    fold = np.repeat(np.arange(len(results)), [len(result.loss["vanilla"]) for result in results])
+    fold_of_row = np.repeat(np.arange(len(results)), [len(result.loss["vanilla"]) for result in results])
     loss = {name: np.concatenate([result.loss[name] for result in results]) for name in ARMS}
     accuracy = {name: float(np.concatenate([result.hit[name] for result in results]).mean()) for name in ARMS}
     mixed_accuracy = {name: float(np.mean([result.mixed_accuracy[name] for result in results])) for name in MIXING_ARMS}
@@ -149,10 +148,12 @@ def run_paired_experiment(
         folds=len(results),
         log_loss={name: float(values.mean()) for name, values in loss.items()},
         accuracy=accuracy,
-        gains={f"{one} over {other}": mean_difference(loss[other], loss[one], fold) for one, other in comparisons},
+        gains={
+            f"{arm} over {rival}": mean_difference(loss[rival], loss[arm], fold_of_row) for arm, rival in comparisons
+        },
         affinity={
-            name: share / accuracy["vanilla"] if accuracy["vanilla"] else np.nan
-            for name, share in mixed_accuracy.items()
+            name: value / accuracy["vanilla"] if accuracy["vanilla"] else np.nan
+            for name, value in mixed_accuracy.items()
         },
         diversity={name: training_loss[name] / max(training_loss["vanilla"], 1e-12) for name in MIXING_ARMS},
         training_loss=training_loss,
@@ -166,9 +167,9 @@ class _FoldResult(NamedTuple):
     loss: dict[str, Values]
     hit: dict[str, Values]
     mixed_accuracy: dict[str, float]
-    """Accuracy of the vanilla network on mixed samples, by the method of their labels."""
+    """Accuracy of plain training on mixed samples, by the method of their labels."""
     training_loss: dict[str, float]
-    """Cross-entropy of each arm on points of the kind that it was trained on."""
+    """Cross-entropy of each arm on the kind of points that it was trained on."""
     counts: dict[str, PredictionCounts]
 
 
@@ -183,29 +184,36 @@ def _measure_fold(
     def density_labels(points: Values) -> Values:
         return np.exp(cast(GenLabel, arms["GenLabel"].labeler_).log_posterior(arms["GenLabel"].scaler_(points)))
 
-    truth, log_proba = index[test], {name: log_proba_of(name, X[test]) for name in arms}
-    mixed, labels = _mix_rows(X[test], truth, alpha, rng)
+    y_test = index[test]
+    log_proba = {name: log_proba_of(name, X[test]) for name in arms}
+    mixed, labels = _mix_rows(X[test], y_test, alpha, rng)
     predicted = arms["vanilla"].predict_log_proba(mixed).argmax(1)
-    top = {"mixup": labels.argmax(1), "GenLabel": density_labels(mixed).argmax(1)}
-    train, train_index = X[~test], index[~test]
-    mixed, labels = _mix_rows(train, train_index, alpha, rng)
+    mixed_classes = {"mixup": labels.argmax(1), "GenLabel": density_labels(mixed).argmax(1)}
+    X_train, y_train = X[~test], index[~test]
+    mixed, labels = _mix_rows(X_train, y_train, alpha, rng)
     training = {
-        "vanilla": (train, np.eye(labels.shape[1])[train_index]),
+        "vanilla": (X_train, np.eye(labels.shape[1])[y_train]),
         "mixup": (mixed, labels),
         "GenLabel": (mixed, density_labels(mixed)),
     }
+    training_loss = {}
+    for name, (points, targets) in training.items():
+        training_loss[name] = float(-(targets * log_proba_of(name, points)).sum(1).mean())
     return _FoldResult(
-        {name: -value[np.arange(len(truth)), truth] for name, value in log_proba.items()},
-        {name: (value.argmax(1) == truth).astype(np.float64) for name, value in log_proba.items()},
-        {name: float((predicted == classes).mean()) for name, classes in top.items()},
-        {name: float(-(target * log_proba_of(name, at)).sum(1).mean()) for name, (at, target) in training.items()},
-        {name: PredictionCounts.of(value, truth, range(value.shape[1])) for name, value in log_proba.items()},
+        loss={name: -values[np.arange(len(y_test)), y_test] for name, values in log_proba.items()},
+        hit={name: (values.argmax(1) == y_test).astype(np.float64) for name, values in log_proba.items()},
+        mixed_accuracy={name: float((predicted == classes).mean()) for name, classes in mixed_classes.items()},
+        training_loss=training_loss,
+        counts={
+            name: PredictionCounts.of(values, y_test, range(values.shape[1])) for name, values in log_proba.items()
+        },
     )
 
 
 def _mix_rows(X: Values, index: Rows, alpha: float, rng: np.random.Generator) -> tuple[Values, Values]:
     """Return at least `MIN_MIXED` mixed samples of rows (m, d) and mixup's labels (m, k)."""
-    rows = np.tile(np.arange(len(X)), -(-MIN_MIXED // len(X)))
+    n_repeats = -(-MIN_MIXED // len(X))  # rounded up
+    rows = np.tile(np.arange(len(X)), n_repeats)
     params = Mixup(alpha).draw(len(rows), rng)
     labels = blend(np.eye(int(index.max()) + 1)[index[rows]], params)
     return blend(X[rows], params), labels

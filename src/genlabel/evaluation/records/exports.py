@@ -68,9 +68,12 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
         settings = {} if path.is_dir() else dict(export["settings"])
         for row in _read_rows(export, schema):
             if row["id"] in rows:
-                both = f"{str(sources[row['id']])!r} and {str(file)!r}"
-                raise ValueError(f"{row['id']!r} is in {both}; remove one of them, or name a file")
-            rows[row["id"]], sources[row["id"]] = row, file
+                raise ValueError(
+                    f"{row['id']!r} is in {str(sources[row['id']])!r} and {str(file)!r}; remove one of them, or name a "
+                    "file"
+                )
+            rows[row["id"]] = row
+            sources[row["id"]] = file
     frame = make_frame(rows.values(), schema)
     return RecordSet(frame, {}, settings, frame[list(schema.fields)])  # an export has neither failures nor requests
 
@@ -78,13 +81,14 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
 def export_records(
     frame: pd.DataFrame, path: str | Path, schema: RecordSchema, settings: Mapping[str, Any] | None = None
 ) -> None:
-    """Write the frame of a `RecordSet` as JSON, a line for all runs that differ in `schema.lists` only.
+    """Write the frame of a `RecordSet` as JSON, with one line for all runs that differ only in `schema.lists`.
 
-    Metrics are rounded by `schema.round_metric`. For runs that are trained together only the total seconds of a line
+    Metrics are rounded by `schema.round_metric`. Of runs that are trained together, only the total seconds of a line
     are written. `settings` are those that all records share.
     """
     if not frame["id"].is_unique:
-        raise ValueError(f"{frame['id'][frame['id'].duplicated()].iloc[0]!r} is there twice; export each run once")
+        duplicate = frame["id"][frame["id"].duplicated()].iloc[0]
+        raise ValueError(f"{duplicate!r} is in the frame twice; export each run once")
     rows = cast("list[_Row]", frame.to_dict("records"))
     lists = {name: sorted({row[name] for row in rows}) for name in schema.lists}
     versions = sorted({_dump_versions(row) for row in rows})
@@ -92,16 +96,19 @@ def export_records(
     groups: dict[tuple[Any, ...], list[_Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in _line_fields(schema)), []).append(row)
-    lines = [
-        _pack_line(group, versions, fingerprints, list(product(*lists.values())), schema)
-        for _, group in sorted(groups.items())
-    ]
-    seconds = round(round(fsum(row["seconds"] for row in rows), 6), 1)  # the same in whatever order it is summed
-    header: dict[str, Any] = {MARK: FORMAT, "study": schema.name, "settings": dict(settings or {})}
-    header |= {"versions": [json.loads(text) for text in versions], "fingerprints": fingerprints}
-    header |= {"lists": lists, "seconds": seconds}
-    head = [f"{_dump(name)}: {_dump(value)}," for name, value in header.items()]
-    atomic_write(path, "\n".join(["{", *head, '"lines": [', ",\n".join(map(_dump, lines)), "]", "}"]) + "\n")
+    combinations = list(product(*lists.values()))
+    lines = [_pack_line(group, versions, fingerprints, combinations, schema) for _, group in sorted(groups.items())]
+    header = {
+        MARK: FORMAT,
+        "study": schema.name,
+        "settings": dict(settings or {}),
+        "versions": [json.loads(text) for text in versions],
+        "fingerprints": fingerprints,
+        "lists": lists,
+        "seconds": round(round(fsum(row["seconds"] for row in rows), 6), 1),  # independent of the order of the rows
+    }
+    header_lines = [f"{_dump(name)}: {_dump(value)}," for name, value in header.items()]
+    atomic_write(path, "\n".join(["{", *header_lines, '"lines": [', ",\n".join(map(_dump, lines)), "]", "}"]) + "\n")
 
 
 def _load_export(path: Path, schema: RecordSchema) -> dict[str, Any]:
@@ -130,18 +137,18 @@ def _pack_line(
     combinations: Sequence[tuple[Any, ...]],
     schema: RecordSchema,
 ) -> dict[str, Any]:
-    """Return rows that differ in the lists only as one line, with None for combinations without a row."""
+    """Return rows that differ only in the lists as one line, with None for combinations without a row."""
     by_combination = {tuple(row[name] for name in schema.lists): row for row in group}
     rows = [by_combination.get(combination) for combination in combinations]
-    fixed = {"id", "seconds", "parameters", "versions", "fingerprint", *schema.fields, *schema.facts}
-    metrics = {name: _pack_metric(name, rows, schema) for name in group[0] if name not in fixed}
-    facts, parameters = [row or {} for row in rows], [{} if row is None else row["parameters"] for row in rows]
-
-    has_single_runs = set(schema.trial._fields) == set(schema.fields)  # then the seconds of each are its own
+    not_metrics = {"id", "seconds", "parameters", "versions", "fingerprint", *schema.fields, *schema.facts}
+    metrics = {name: _pack_metric(name, rows, schema) for name in group[0] if name not in not_metrics}
+    facts = [row or {} for row in rows]
+    parameters = [{} if row is None else row["parameters"] for row in rows]
+    trains_runs_alone = set(schema.trial._fields) == set(schema.fields)
     total = round(sum(row["seconds"] for row in group), 3)
     return {
         "cells": [group[0][name] for name in _line_fields(schema)],
-        "seconds": _pack_metric("seconds", rows, schema) if has_single_runs else total,
+        "seconds": _pack_metric("seconds", rows, schema) if trains_runs_alone else total,
         "version": _index([None if row is None else _dump_versions(row) for row in rows], versions),
         "fingerprint": _index([None if row is None else row["fingerprint"] for row in rows], fingerprints),
         "metrics": {name: values for name, values in metrics.items() if any(value is not None for value in values)},
@@ -154,14 +161,16 @@ def _pack_line(
 
 def _read_rows(export: Mapping[str, Any], schema: RecordSchema) -> Iterator[_Row]:
     """Yield the rows of an export."""
-    names, values = export["lists"].keys(), export["lists"].values()
-    combinations = [dict(zip(names, combination, strict=True)) for combination in product(*values)]
+    lists = export["lists"]
+    combinations = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
     count = len(combinations)
     for line in export["lines"]:
         common = dict(zip(_line_fields(schema), line["cells"], strict=True))
-        version, fingerprint = (_expand(line[name], count) for name in ("version", "fingerprint"))
+        version, fingerprint = _expand(line["version"], count), _expand(line["fingerprint"], count)
         present = [i for i, index in enumerate(version) if index is not None]
-        seconds = line["seconds"] if isinstance(line["seconds"], list) else [line["seconds"] / len(present)] * count
+        seconds = line["seconds"]
+        if not isinstance(seconds, list):  # the total of the line
+            seconds = [seconds / len(present)] * count
         for i in present:
             key = schema.key(**common, **combinations[i])
             yield key.fields | {
@@ -176,6 +185,7 @@ def _read_rows(export: Mapping[str, Any], schema: RecordSchema) -> Iterator[_Row
 
 
 def _pack_metric(metric: str, rows: Sequence[_Row | None], schema: RecordSchema) -> list[float | None]:
+    """Return the rounded values of a metric, None for a missing row or NaN."""
     values = [None if row is None or isnan(row[metric]) else row[metric] for row in rows]
     return [None if value is None else schema.round_metric(metric, value) for value in values]
 
@@ -188,12 +198,17 @@ def _encode(name: str, rows: Sequence[_Row]) -> tuple[list[Any], _Indices]:
 
 
 def _decode(encoded: Mapping[str, Any], i: int, count: int) -> dict[str, Any]:
-    indices = {name: (levels, _expand(index, count)[i]) for name, (levels, index) in encoded.items()}
-    return {name: levels[index] for name, (levels, index) in indices.items() if index is not None}
+    """Return the values of row i of `count` rows by name, without those that the row lacks."""
+    values = {}
+    for name, (levels, indices) in encoded.items():
+        index = _expand(indices, count)[i]
+        if index is not None:
+            values[name] = levels[index]
+    return values
 
 
 def _index(values: Sequence[str | None], levels: Sequence[str]) -> _Indices:
-    """Return the index of each value among the levels, one for all if they are equal."""
+    """Return the index of each value among the levels, or one index if all are equal."""
     indices = [None if value is None else levels.index(value) for value in values]
     return indices[0] if len(set(indices)) == 1 else indices
 

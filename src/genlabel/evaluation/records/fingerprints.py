@@ -58,21 +58,21 @@ DECLARED_CLASSES: dict[str, str] = {
     "search training random_state",
     "BaselineClassifier": "baseline-classifier baseline random_state device?",
 }
-"""Names and keys in fingerprints: renaming a class, a parameter or a module edits a line here, and no record.
+"""Names and keys in fingerprints: renaming a class, a parameter or a module changes a line here, but no record.
 
-Each class of ours whose settings stand in committed records has one line: its name in fingerprints, then its
-parameters. `parameter=key` gives a renamed parameter its old key. `-parameter` does not change numbers and does not
-count. `parameter?` was added after records had been made: it counts where its value is not the default, so that older
-records stay current.
+Each class of ours whose settings are in committed records has one line: its name in fingerprints, then its parameters.
+`parameter=key` gives a renamed parameter its old key. `-parameter` changes no numbers and is not hashed. `parameter?`
+was added after records had been made: it is hashed only where its value is not the default, so that older records stay
+current.
 """
 
 
 def fingerprint(**settings: Any) -> str:
     """Return a short hash of settings: equal wherever `describe` returns the same.
 
-    The hash covers all values, also those behind words: the grid behind "auto", the candidates of a stacked density. It
-    does not cover the code, the names of our classes, parameters and modules, the data, nor the versions of libraries,
-    which stand in the records.
+    The hash covers all values, also those that a word stands for, such as the grid of "auto" and the candidates of a
+    stacked density. It does not cover the code, the names of our classes, parameters and modules, the data, and the
+    versions of libraries, which are saved in the records.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> fingerprint(model=LogisticRegression(C=2.0), test_size=0.3)
@@ -87,12 +87,12 @@ def fingerprint(**settings: Any) -> str:
 def describe(value: Any) -> Any:
     """Return settings as plain dicts, lists, strings and numbers.
 
-    Equal numbers are described alike, whatever their type. One of our classes stands under its declared name, its
-    parameters under their declared keys (`DECLARED_CLASSES`), so that a rename changes no fingerprint. An estimator
-    with `resolved_config` adds the values behind its words, so that a new meaning of a word is a new setting. Of
-    scikit-learn's own estimators only parameters that differ from the defaults count, since others come and go with its
-    versions. Any other estimator or dataclass stands under its class name with all parameters; a value that is neither
-    counts by the bytes of its pickle.
+    Equal numbers have equal descriptions, whatever their type. Our classes have their declared names, and their
+    parameters the declared keys (`DECLARED_CLASSES`), so that a rename changes no fingerprint. An estimator with
+    `resolved_config` adds the values that its words stand for, so that a new meaning of a word is a new setting. Of
+    scikit-learn's estimators only parameters that differ from the defaults are included, since others come and go with
+    its versions. Any other estimator or dataclass has its class name and all parameters; any other value has a checksum
+    of its pickle.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> describe({"model": LogisticRegression(C=2.0), "sizes": (np.int64(4), 0.5)})
@@ -106,7 +106,9 @@ def describe(value: Any) -> Any:
         return int(value)
     if isinstance(value, Real):
         number = float(value)
-        return int(number) if number.is_integer() else number if isfinite(number) else str(number)
+        if not isfinite(number):
+            return str(number)
+        return int(number) if number.is_integer() else number
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, Enum):
@@ -139,34 +141,34 @@ def _describe_object(value: Any) -> dict[str, Any]:
             parameters = {"pickle": sha256(pickle.dumps(value, protocol=4)).hexdigest()}
         except Exception as error:
             hint = "use numbers, strings, lists, dataclasses or estimators"
-            raise ValueError(f"a setting of type {name} has no fingerprint ({error}); {hint}") from error
+            raise ValueError(f"a setting of type {name} cannot have a fingerprint ({error}); {hint}") from error
     if package.startswith("genlabel") and name in DECLARED_CLASSES:
         name, parameters = _under_declared_keys(cls, parameters)
     result = {"class": name} | {key: describe(part) for key, part in parameters.items()}
     if hasattr(value, "resolved_config"):
         try:
             result["resolved"] = describe(value.resolved_config())
-        except (TypeError, ValueError):  # the parameters make no sense, which the fit reports
+        except (TypeError, ValueError):  # invalid parameters, which the fit reports
             result["resolved"] = None
     return result
 
 
 def _under_declared_keys(cls: type[Any], parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the declared name of a class, and the values of its parameters that count by key."""
-    declared, *words = DECLARED_CLASSES[cls.__qualname__].split()
-    keys = {word.partition("=")[0].rstrip("?"): word for word in words}
+    """Return the declared name of a class, and the values of its hashed parameters by key."""
+    declared_name, *declarations = DECLARED_CLASSES[cls.__qualname__].split()
+    by_parameter = {text.partition("=")[0].rstrip("?"): text for text in declarations}
     result = {}
     for name, value in parameters.items():
-        if name in keys:
-            parameter, _, key = keys[name].partition("=")
+        if name in by_parameter:
+            parameter, _, key = by_parameter[name].partition("=")
             if not parameter.endswith("?") or _differs_from_default(cls, name, value):
                 result[key or name] = value
-        elif f"-{name}" not in keys:
+        elif f"-{name}" not in by_parameter:
             raise ValueError(
                 f"{cls.__qualname__} has the parameter {name!r} without a fingerprint key; declare it in "
                 "genlabel/evaluation/records/fingerprints.py"
             )
-    return declared, result
+    return declared_name, result
 
 
 def _differs_from_default(cls: type[Any], name: str, value: Any) -> bool:

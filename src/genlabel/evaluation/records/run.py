@@ -52,28 +52,28 @@ def run_trials(
 ) -> None:
     """Do the runs that have no record, trial by trial, and record each trial when it ends.
 
-    Each trial has one thread, wherever it runs: results do not depend on the number of jobs. The error of a trial that
-    fails is recorded, the other trials continue, and the next call tries it again. Records of other settings are
-    replaced; errors of other settings are deleted where nothing is missing.
+    Each trial has one thread, wherever it runs: results do not depend on the number of jobs. If a trial fails, its
+    error is recorded, the other trials continue, and the next call tries it again. Records of other settings are
+    replaced; errors of trials whose runs all have records are deleted.
 
     Parameters
     ----------
     keys : iterable of RunKey
     function : callable (keys of one trial) -> list of Record
-        It receives the keys without a record only.
+        It receives only the keys without a record.
     store : RecordStore
     fingerprint : callable (key) -> str
         Fingerprint of the settings that make a record, see `genlabel.evaluation.records.fingerprint`.
     n_jobs : int
         Number of trials at the same time, each in its own process; 1 is this process, -1 is one for each processor.
     dask : str, optional
-        Address of a scheduler, such as "tcp://host:8786"; its workers, best of one thread each, replace `n_jobs`, and
-        may come and go.
+        Address of a scheduler, such as "tcp://host:8786". Its workers, which should have one thread each and may join
+        and leave, replace `n_jobs`.
     order : callable (trial) -> sort key, optional
         Order of the trials; without it, that of the keys.
     callback : Callback, optional
-        It receives the plan of the run and the result of each trial, and of trials in this process their start and the
-        progress of their fits.
+        It receives the plan of the run and the result of each trial; for trials in this process also their start and
+        the progress of their fits.
 
     Examples
     --------
@@ -96,14 +96,18 @@ def run_trials(
     requested = [key for group in trials.values() for key in group]
     current = {key.id: fingerprint(key) for key in requested}
     ordered = list(trials) if order is None else sorted(trials, key=order)
-    missing = ([key for key in trials[trial] if store.done.get(key.id) != current[key.id]] for trial in ordered)
-    todo = [group for group in missing if group]
+    todo = []
+    for trial in ordered:
+        missing = [key for key in trials[trial] if store.done.get(key.id) != current[key.id]]
+        if missing:
+            todo.append(missing)
     store.request(requested)
     _delete_old_failures(store, current)
     if callback is not None:
-        cached = len(requested) - sum(map(len, todo))
+        n_todo = sum(map(len, todo))
+        cached = len(requested) - n_todo
         stale = sum(name in store.done for name in current) - cached
-        callback.on_run_start(RunPlan(len(requested) - cached, cached, stale))
+        callback.on_run_start(RunPlan(n_todo, cached, stale))
     if not todo:
         return
     if dask is not None:
@@ -121,7 +125,7 @@ def run_trials(
 
 
 def _delete_old_failures(store: RecordStore, current: Mapping[str, str]) -> None:
-    """Delete the errors of trials of this run that are complete: every run ever requested of them has a record."""
+    """Delete the errors of the complete trials of this run, of which every run ever requested has a record."""
     content = store.read()
     if not content.failures:
         return
@@ -130,7 +134,8 @@ def _delete_old_failures(store: RecordStore, current: Mapping[str, str]) -> None
         key = store.schema.key(**{str(name): value for name, value in fields.items()})
         if key.id in current:
             trials.add(key.trial)
-        if key.id not in store.done or store.done[key.id] != current.get(key.id, store.done[key.id]):
+        recorded = store.done.get(key.id)
+        if recorded is None or recorded != current.get(key.id, recorded):
             incomplete.add(key.trial)
     store.write_rows([], trials - incomplete)
 
@@ -156,19 +161,19 @@ def exit_with_parent(parent: int) -> None:
 
 
 def _run_trial(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
-    """Do the runs of a trial; whatever goes wrong is its error."""
+    """Do the runs of a trial; an exception becomes the error of the result."""
     try:
         records = function(keys)
         ids = sorted(str(make_row(record)["id"]) for record in records)
         if ids != sorted(key.id for key in keys):
-            raise ValueError(f"{function!r} returned {len(ids)} records, which are not those of the {len(keys)} runs")
+            raise ValueError(f"{function!r} returned {len(ids)} records that do not match the {len(keys)} runs")
     except Exception as error:
         return TrialResult(keys, [], _shorten(error))
     return TrialResult(keys, records)
 
 
 def _run_in_worker(function: TrialFunction, keys: Sequence[RunKey], parent: int | None = None) -> TrialResult:
-    """Do the runs of a trial in a worker, limited to one thread from now on, that exits with its parent."""
+    """Do the runs of a trial in a worker process, which has one thread from now on and exits with its parent."""
     limit_to_one_thread()
     if parent is not None:
         exit_with_parent(parent)
@@ -183,7 +188,7 @@ def _shorten(error: BaseException) -> str:
 def _run_locally(
     function: TrialFunction, todo: Sequence[Sequence[RunKey]], n_jobs: int, callback: Callback | None
 ) -> Generator[TrialResult]:
-    """Do trials in this process or in processes of its own, and yield each result as soon as it is there."""
+    """Do trials in this process or in several others, and yield each result when it is ready."""
     if n_jobs == 1:
         for keys in todo:
             if callback is not None:
@@ -195,14 +200,14 @@ def _run_locally(
     with parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
         pool = Parallel(return_as="generator_unordered", batch_size=1)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # joblib, if the caller stops
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # joblib, if it replaces a process
+        warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # of joblib, when the caller stops
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # of joblib, when it replaces a process
         try:
             yield from pool(delayed(_run_in_worker)(function, keys, os.getpid()) for keys in todo)
         except BrokenExecutor as error:
             if "un-serialize" in str(error):
                 reason = _shorten(error.__cause__ or error)
-                hint = "what it needs must be importable there, or be defined in the script that is run"
+                hint = "everything it uses must be importable there, or be defined in the script that is run"
                 raise ValueError(f"a worker process cannot load a trial ({reason}); {hint}") from error
             hint = "finished trials are saved: run the same command again, with fewer jobs if memory is short"
             raise OSError(f"one of {n_jobs} processes was killed; {hint}") from error
@@ -223,7 +228,7 @@ def _connect(address: str) -> Any:
     except ImportError as error:
         raise ValueError('dask needs distributed; install it with pip install "genlabel[cluster]"') from error
     if not re.fullmatch(r"[a-z]+://[^/\s]+:\d+", address):
-        raise ValueError(f"dask={address!r} is no address of a scheduler; write it as tcp://host:8786")
+        raise ValueError(f"dask={address!r} is not the address of a scheduler; write it as tcp://host:8786")
     try:
         return distributed.Client(address, timeout=TIMEOUT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -260,10 +265,12 @@ def _submit_and_collect(
     finished = distributed.as_completed(loop=client.loop)
     waiting = deque((keys, 0) for keys in todo)  # with the number of attempts
     in_flight: dict[str, tuple[Sequence[RunKey], int]] = {}
-    pack, max_in_flight, counted = _make_packer(function), 0, -inf
+    pack = _make_packer(function)
+    max_in_flight, last_count = 0, -inf
     while waiting or in_flight:
-        if monotonic() - counted > RECOUNT_SECONDS:
-            max_in_flight, counted = TASKS_PER_THREAD * max(1, sum(client.nthreads().values())), monotonic()
+        if monotonic() - last_count > RECOUNT_SECONDS:
+            max_in_flight = TASKS_PER_THREAD * max(1, sum(client.nthreads().values()))
+            last_count = monotonic()
         while waiting and len(in_flight) < max_in_flight:
             future = client.submit(*pack(waiting[0][0]), pure=False, retries=MAX_RETRIES)
             in_flight[future.key] = waiting.popleft()
@@ -279,9 +286,10 @@ def _submit_and_collect(
                 yield TrialResult(keys, [], "KilledWorker: all workers that had the trial died; see their logs")
         except CancelledError:
             raise
-        except Exception as error:  # errors of the function are in its result; this is one of the cluster
+        except Exception as error:  # of the cluster: an error of the function is in its result
+            reason = _shorten(error.__cause__ or error)
             hint = "its workers need the same packages, genlabel included"
-            raise ValueError(f"the cluster cannot do a trial ({_shorten(error.__cause__ or error)}); {hint}") from error
+            raise ValueError(f"the cluster cannot do a trial ({reason}); {hint}") from error
         else:
             yield result
 
@@ -289,10 +297,9 @@ def _submit_and_collect(
 def _make_packer(
     function: TrialFunction,
 ) -> Callable[[Sequence[RunKey]], tuple[Callable[..., TrialResult], bytes, bytes]]:
-    """Return a function that makes a task of keys: a function that travels by value, and pickled bytes.
+    """Return a function that turns keys into a task: a function that is pickled by value, and pickled bytes.
 
-    A cluster can hang on a message that it cannot unpickle; with bytes, a package that it lacks is an error of the
-    task.
+    A cluster can hang on a message that it cannot unpickle. With bytes, a missing package becomes an error of the task.
     """
 
     def unpack(packed: bytes, keys: bytes) -> TrialResult:

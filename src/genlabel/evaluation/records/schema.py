@@ -69,13 +69,13 @@ class RecordSchema:
     """
 
     name: str
-    """Name of the kind; a file has the records of one kind."""
+    """Name of the kind; all records of a file are of one kind."""
     command: str
     """Command that makes such records."""
     key: Callable[..., RunKey]
-    """Makes the key of a run from its fields."""
+    """Function that returns the key of a run from its fields."""
     trial: Any
-    """Class of named tuples that makes a trial from its fields."""
+    """Named tuple class of the trials."""
     fields: Mapping[str, str]
     """Fields of a key -> dtypes in a frame."""
     metrics: tuple[str, ...]
@@ -83,13 +83,13 @@ class RecordSchema:
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts of a record -> dtypes in a frame."""
     lists: tuple[str, ...] = ("split",)
-    """Fields over which an export makes lists; the others identify its lines."""
+    """Fields whose values share a line of an export, as lists; the other fields identify the line."""
     round_metric: Callable[[str, float], float] = lambda metric, value: value
-    """Rounds a metric for an export, called with its name and value."""
+    """Function of the name and value of a metric that returns the rounded value for an export."""
 
 
 class Fit(NamedTuple):
-    """Key of a single fit: one method on one split of one table, given by its OpenML id or its name.
+    """Key of a single fit: one method on one split of one table, which is named by its OpenML id or its name.
 
     >>> Fit(61, "stacked density", 0).id
     '61/stacked density/split=0'
@@ -106,7 +106,7 @@ class Fit(NamedTuple):
 
     @property
     def trial(self) -> Fit:
-        """The fit itself: no other is trained together with it."""
+        """The fit itself: no other one is trained together with it."""
         return self
 
     @property
@@ -123,7 +123,7 @@ COMPARISON = RecordSchema(
     {"dataset": "str", "method": "str", "split": "int64"},
     ("accuracy", "log_loss", "brier", "calibration_error", "balanced_accuracy", "auc"),
     facts={"warnings": "object", "held_out": "object"},
-    round_metric=lambda metric, value: float(f"{value:.7g}"),  # more digits than are accurate
+    round_metric=lambda metric, value: float(f"{value:.7g}"),  # no value has more accurate digits
 )
 """Schema of a comparison; "warnings" counts each warning, "held_out" counts predictions."""
 
@@ -145,16 +145,18 @@ def make_frame(rows: Iterable[Mapping[str, Any]], schema: RecordSchema) -> pd.Da
 
 def make_row(record: Record) -> dict[str, Any]:
     """Return a record as a row of a store, its dicts as JSON; raise if it cannot be saved."""
-    key, metrics = record["key"], {name: float(value) for name, value in record["metrics"].items()}
+    key = record["key"]
+    metrics = {name: float(value) for name, value in record["metrics"].items()}
     row: dict[str, Any] = {"id": key.id, "seconds": float(record["seconds"])}
     for name, number in {**metrics, "seconds": row["seconds"]}.items():
         if not isfinite(number):
             raise ValueError(
                 f"{name}={number} of {key.id!r} is not a finite number; leave out metrics that do not apply"
             )
-    dicts = {"fields": key.fields, "parameters": record["parameters"], "metrics": metrics}
-    for name, value in {**dicts, "versions": record["versions"], "facts": record.get("facts", {})}.items():
-        try:  # numpy scalars and arrays become those of Python
+    dicts: dict[str, Any] = {"fields": key.fields, "parameters": record["parameters"], "metrics": metrics}
+    dicts |= {"versions": record["versions"], "facts": record.get("facts", {})}
+    for name, value in dicts.items():
+        try:  # NumPy scalars and arrays become plain numbers and lists
             row[name] = json.dumps(value, allow_nan=False, default=lambda part: part.tolist())
         except (TypeError, ValueError, AttributeError) as error:
             raise ValueError(

@@ -31,8 +31,8 @@ MEMORY = Path(":memory:")
 class RecordStore(ABC):
     """Base class of stores: the records and the failures of one file, open for writing.
 
-    `open_store` returns one. A store has one writer. The records of a trial are written all or none, and are on the
-    disk when `write` returns. `done` has the fingerprints of the runs that have a record, by id.
+    `open_store` returns one. A store has one writer. The records of a trial are written atomically, and are on the disk
+    when `write` returns. `done` has the fingerprints of the runs that have a record, by id.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
@@ -51,7 +51,7 @@ class RecordStore(ABC):
     @classmethod
     @abstractmethod
     def check(cls, path: Path, schema: RecordSchema, restart: bool) -> None:
-        """Raise where `open` would, without writing."""
+        """Raise what `open` would raise, without writing."""
 
     @classmethod
     @abstractmethod
@@ -68,7 +68,7 @@ class RecordStore(ABC):
 
     @abstractmethod
     def request(self, keys: Iterable[RunKey]) -> None:
-        """Note which runs are wanted, in their order and each once, so that a reader can tell what is missing."""
+        """Save the fields of the requested runs, in order and each once, so that a reader knows what is missing."""
 
     @abstractmethod
     def write_failure(self, trial: Any, error: str) -> None:
@@ -76,13 +76,13 @@ class RecordStore(ABC):
 
     @abstractmethod
     def write_rows(self, rows: Sequence[Mapping[str, Any]], trials: Iterable[Any]) -> None:
-        """Save rows, in the place of those of their ids, and delete the failures of trials: all or nothing."""
+        """Save rows, replacing those with the same ids, and delete the failures of trials, in one transaction."""
 
     def write(self, records: Sequence[Record], fingerprints: Mapping[str, str]) -> None:
-        """Add the records of a trial, all or none, and delete its failure.
+        """Add the records of a trial atomically, and delete its failure.
 
-        Each replaces a record of the same run with another fingerprint; `fingerprints`, by id, are of the settings that
-        made the records.
+        `fingerprints` are those of the settings that made the records, by id. A record replaces one of the same run
+        with another fingerprint.
         """
         rows = [make_row(record) | {"fingerprint": fingerprints[record["key"].id]} for record in records]
         written = {row["id"]: row["fingerprint"] for row in rows}
@@ -111,13 +111,13 @@ def open_store(
     Parameters
     ----------
     path : path or None
-        Its folders are made. None keeps the records in memory.
+        Missing folders are created. None keeps the records in memory.
     schema : RecordSchema
-        A file with records of another schema is left alone.
+        A file with records of another schema is an error, and is not changed.
     settings : dict, optional
         Settings that all records share. Continuing a file with other settings is an error.
     restart : bool
-        Delete all records first. A file that is no store is left alone.
+        Delete all records first. A file that is not a store is an error, and is not changed.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def open_store(
 
 
 def check_store(path: str | Path, schema: RecordSchema, restart: bool = False) -> None:
-    """Raise where `open_store` would, as far as possible without writing."""
+    """Raise what `open_store` would raise, as far as that is possible without writing."""
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; records are written to one file, such as {path / 'run.sqlite'}")
@@ -144,14 +144,15 @@ def check_store(path: str | Path, schema: RecordSchema, restart: bool = False) -
 
 
 def find_store_class(path: Path) -> type[RecordStore] | None:
-    """Return the kind of store of a file, by its first bytes or else by its ending; None if it is of no kind."""
+    """Return the class of store of a file, by its first bytes or else by its ending; None if there is none."""
     start = b""
     if path.is_file():
         with path.open("rb") as file:
             start = file.read(32)
     stores = STORES.classes().values()
     by_signature = [store for store in stores if start.startswith(store.signature)]
-    return next(iter([*by_signature, *(store for store in stores if path.suffix in store.suffixes)]), None)
+    by_suffix = [store for store in stores if path.suffix in store.suffixes]
+    return next(iter([*by_signature, *by_suffix]), None)
 
 
 # SQLite
@@ -182,7 +183,7 @@ TABLES = (
 @final
 @STORES.register("sqlite")
 class SQLiteStore(RecordStore):
-    """Records in an SQLite file; a second, empty database beside it is locked while the store is open."""
+    """Records in an SQLite file; a second, empty database in its folder is locked while the store is open."""
 
     suffixes = (".sqlite", ".sqlite3", ".db")
     signature = b"SQLite format 3"
@@ -209,10 +210,11 @@ class SQLiteStore(RecordStore):
             saved = _read_settings(connection, path, schema)
             differ = [name for name in {**saved, **settings} if saved.get(name) != settings.get(name)]
             if differ:
-                was, now = (", ".join(f"{name}={made.get(name)!r}" for name in differ) for made in (saved, settings))
+                was = ", ".join(f"{name}={saved.get(name)!r}" for name in differ)
+                now = ", ".join(f"{name}={settings.get(name)!r}" for name in differ)
                 raise ValueError(
                     f"the records of {str(path)!r} were made with {was}, not with {now}; use the same, name another "
-                    "file, or start over with restart=True, on the command line --restart"
+                    "file, or start over with restart=True (--restart on the command line)"
                 )
             return cls(path, schema, connection, stack.pop_all())
 
@@ -221,9 +223,10 @@ class SQLiteStore(RecordStore):
         """Raise if a file cannot be written, or has other records."""
         if path == MEMORY:
             return
-        for part in (path, _lock_path(path), path.parent):  # SQLite reports it late, or for the lock not at all
-            if part.exists() and not os.access(part, os.W_OK):
-                reason = f"{str(part)!r} is read-only"
+        # SQLite itself reports a read-only file late, and a read-only lock not at all.
+        for needed in (path, _lock_path(path), path.parent):
+            if needed.exists() and not os.access(needed, os.W_OK):
+                reason = f"{str(needed)!r} is read-only"
                 raise OSError(f"{str(path)!r} cannot be used ({reason}); allow writing to it, or name another file")
         if path.is_file() and path.stat().st_size:
             with _clear_errors(path), closing(_connect(path, "rw")) as connection:
@@ -248,7 +251,7 @@ class SQLiteStore(RecordStore):
         self._resources.close()
 
     def request(self, keys: Iterable[RunKey]) -> None:
-        """Note which runs are wanted."""
+        """Save the fields of the requested runs."""
         rows = [(key.id, json.dumps(key.fields)) for key in keys]
         self._execute(("INSERT OR IGNORE INTO requested VALUES (?, ?)", rows))
 
@@ -264,7 +267,7 @@ class SQLiteStore(RecordStore):
         self._execute((insert, dated), (delete, [(json.dumps(trial),) for trial in trials]))
 
     def _execute(self, *statements: tuple[str, Sequence[Any]]) -> None:
-        """Execute statements, each for several rows, all or nothing."""
+        """Execute statements, each for several rows, in one transaction."""
         with _clear_errors(self.path), _transaction(self._connection) as connection:
             for statement, rows in statements:
                 connection.executemany(statement, rows)
@@ -294,13 +297,13 @@ def _lock(path: Path) -> sqlite3.Connection:
         if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
             raise
         hint = "wait until it ends, stop it, or name another file"
-        raise BlockingIOError(f"another run writes {str(path)!r}; {hint}") from error
+        raise BlockingIOError(f"another run is writing {str(path)!r}; {hint}") from error
     return lock
 
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
-    """Execute everything inside, or, after an error or a kill, nothing."""
+    """Execute the statements inside atomically: after an error or a kill, none of them has an effect."""
     connection.execute(begin)
     with connection:
         yield connection
@@ -315,21 +318,21 @@ def _clear_errors(path: Path) -> Iterator[None]:
         hint = HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "check it, or name another file")
         raise OSError(f"{str(path)!r} cannot be used ({error}); {hint}") from error
     except sqlite3.DatabaseError as error:
-        raise ValueError(f"{str(path)!r} is no store of records ({error}); name another file") from error
+        raise ValueError(f"{str(path)!r} is not a store of records ({error}); name another file") from error
 
 
 def _read_tables(connection: sqlite3.Connection, path: Path) -> list[str]:
-    """Return the tables of a store, none of an empty file; raise if the file is no store."""
+    """Return the tables of a store, none for an empty file; raise if the file is not a store."""
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     if tables and not {"meta", "records", "failures"} <= set(tables):
-        raise ValueError(f"{str(path)!r} is no store of records but of {', '.join(tables)}; name another file")
+        raise ValueError(f"{str(path)!r} is not a store of records; it has {', '.join(tables)}: name another file")
     return tables
 
 
 def _read_settings(
     connection: sqlite3.Connection, path: Path, schema: RecordSchema, restart: bool = False
 ) -> dict[str, Any]:
-    """Return the settings of a store; raise if it has records of another schema, or an older format to go on with."""
+    """Return the settings of a store; raise for another schema, and for an older format unless it is a restart."""
     meta = dict(connection.execute("SELECT name, value FROM meta"))
     if meta.get("format") != FORMAT:
         if restart:

@@ -25,7 +25,7 @@ MIN_SPEEDUP = 5.0
 MAX_NOTES, MAX_NOTE = 3, 160
 """Notes at the top, and the characters of each."""
 UNBALANCED = 0.8
-"""Share of the largest class from which accuracy says little."""
+"""Share of the largest class from which accuracy says little about a method."""
 
 
 class Chart(NamedTuple):
@@ -57,7 +57,7 @@ class ReportSection(NamedTuple):
 @final
 @dataclass(frozen=True)
 class ReportData:
-    """Arguments of `write_report`: a table with what is known of it, and what follows from that at once."""
+    """Arguments of `write_report`, and values that several sections derive from them."""
 
     table: Table
     results: pd.DataFrame | None
@@ -79,7 +79,7 @@ class ReportData:
 
     @cached_property
     def best(self) -> str:
-        """Method of the lowest log-loss but the prior baseline; without a comparison, the best arm."""
+        """Method of the lowest log-loss, except the prior baseline; without a comparison, the best arm."""
         methods = [name for name in [*self.ranking, *self._ranked_arms] if name != PRIOR_BASELINE]
         return next(iter([*methods, *self.ranking]), "")
 
@@ -116,7 +116,7 @@ class ReportData:
 
     @property
     def repeats_of_a_row(self) -> float:
-        """Average number of times that a row is held out, 1 at least."""
+        """Average number of times that a row is held out, at least 1."""
         return max(1.0, self.n_splits * self.test_size) if self.compared_counts else 1.0
 
     @cached_property
@@ -149,8 +149,12 @@ def headline(data: ReportData) -> str:
     if data.diagnosis is not None:
         sentences.append(data.diagnosis.verdict.sentence)
     if data.results is not None:
-        rest = f"{list_names(data.near)} cannot be told from it" if data.near else "no other method comes near it"
-        rest = "one split shows no noise" if data.n_splits == 1 else rest
+        if data.n_splits == 1:
+            rest = "one split shows no noise"
+        elif data.near:
+            rest = f"{list_names(data.near)} {'is' if len(data.near) == 1 else 'are'} within noise of it"
+        else:
+            rest = "every other method is worse beyond the noise"
         sentences.append(f"Lowest held-out log-loss: {data.best}; {rest}.")
     return " ".join(sentences)
 
@@ -174,13 +178,13 @@ def mixing_answer(data: ReportData) -> list[str]:
             for name, gain in data.diagnosis.experiment.gains.items()
         ]
         lines.append(
-            "Gains of networks that differ in nothing but their mixed samples, in nats of held-out log-loss with 95 % "
+            "Gains of networks that differ only in their mixed samples, in nats of held-out log-loss with 95 % "
             f"intervals: {'; '.join(gains)}."
         )
     elif data.diagnosis is not None:
         reasons = "; ".join(data.diagnosis.verdict.reasons)
         lines.append(f"{reasons[:1].upper()}{reasons[1:]}.")
-    pairs = [data.pair(one, other) for one, other in (("mixup", "vanilla"), ("GenLabel", "vanilla"))]
+    pairs = [data.pair("mixup", "vanilla"), data.pair("GenLabel", "vanilla")]
     differences = "; ".join(str(pair) for pair in pairs if pair is not None)
     if differences:
         lines.append(f"With default settings, each with its own search: {differences}.")
@@ -190,7 +194,7 @@ def mixing_answer(data: ReportData) -> list[str]:
 def training_answer(data: ReportData) -> list[str]:
     """Return sentences about the best method, those within noise of it, and a faster one among them."""
     if data.results is None:
-        return ["This page has a diagnosis only; genlabel compare measures what to train."] if data.diagnosis else []
+        return ["This page has only a diagnosis; genlabel compare measures what to train."] if data.diagnosis else []
     best, n_splits = data.best, data.n_splits
     first = (
         f"{best} has the lowest mean log-loss, {data.mean(best, 'log_loss'):.3f} nats over "
@@ -198,17 +202,16 @@ def training_answer(data: ReportData) -> list[str]:
     )
     if n_splits == 1:
         return [first, "One split shows no noise, so no method can be called better; --n-splits 10 says more."]
-    near = (
-        f"Within noise of it: {list_names(data.near)}."
-        if data.near
-        else "Every other method is worse beyond the noise."
-    )
+    near = "Every other method is worse beyond the noise."
+    if data.near:
+        near = f"Within noise of it: {list_names(data.near)}."
     lines = [f"{first} {near}"]
     seconds = {name: data.mean(name, "seconds") for name in [best, *data.near] if name != PRIOR_BASELINE}
     fastest = min(seconds, key=lambda name: seconds[name])
     if fastest != best and seconds[best] >= MIN_SPEEDUP * seconds[fastest]:
-        times = [f"{seconds[name]:.2g} s" if seconds[name] >= 0.01 else "under 0.01 s" for name in (fastest, best)]
-        lines.append(f"Of these {fastest} is the fastest: {times[0]} per fit, {times[1]} for {best}.")
+        fast_time = f"{seconds[fastest]:.2g} s" if seconds[fastest] >= 0.01 else "under 0.01 s"
+        best_time = f"{seconds[best]:.2g} s" if seconds[best] >= 0.01 else "under 0.01 s"
+        lines.append(f"Of these {fastest} is the fastest: {fast_time} per fit, {best_time} for {best}.")
     if n_splits < MIN_SPLITS:
         lines.append(f"So few splits ({n_splits}) say little about the noise; --n-splits 10 says more.")
     return lines

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from genlabel.evaluation.diagnosis import Diagnosis
-from genlabel.evaluation.diagnosis.diagnose import MIN_SHARE
-from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
+from genlabel.evaluation.diagnosis.diagnose import MIN_PARENT_WEIGHT
+from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, draw_density_check, draw_gains, draw_intrusion
 from genlabel.reporting.html import (
@@ -20,7 +20,6 @@ from genlabel.reporting.html import (
     Row,
     TableCell,
     count_of,
-    format_label,
     list_names,
     name_of,
     number_cell,
@@ -35,8 +34,10 @@ INTRODUCTION = (
 MAX_PAIR_ROWS, MAX_LABEL_ROWS = 200, 20
 MAX_LABEL_PAIRS = 3
 BINS = 8
-MIN_BIN, SMALL_GROUP, MIN_BINNED = 3, 4, 120
-"""Mixed samples of a bin; those of a group where a pair has too few for bins; and how many suffice for bins."""
+MIN_BIN = 3
+"""Minimum number of mixed samples of a bin."""
+MIN_BINNED, GROUP_SIZE = 120, 4
+"""A pair of classes with fewer mixed samples has, instead of bins, groups of this size."""
 MAX_TITLE_NAME, MAX_CELL_NAME = 13, 24
 
 Values = NDArray[np.float64]
@@ -51,11 +52,10 @@ def mixing_section(data: ReportData) -> ReportSection | None:
         return ReportSection("mixing", "Would mixing help", [diagnosis.verdict.reasons, _density_check(diagnosis)])
     experiment = diagnosis.experiment
     clear = [name for name, gain in experiment.gains.items() if gain.low > 0 or gain.high < 0]
-    caption = (
-        f"Right of zero is better: {list_names(clear)} {'is' if len(clear) == 1 else 'are'} clear of the noise. "
-        if clear
-        else "All intervals contain zero: no difference beyond the noise. "
-    )
+    caption = "All intervals contain zero: no difference beyond the noise. "
+    if clear:
+        verb = "is" if len(clear) == 1 else "are"
+        caption = f"Right of zero is better: {list_names(clear)} {verb} beyond the noise. "
     caption += f"{count_of(experiment.rows, 'row')} were held out once each, in {experiment.folds} folds."
     figure = charts.new_figure(7.2, 2.9)
     draw_gains(figure.subplots(), experiment)
@@ -65,13 +65,14 @@ def mixing_section(data: ReportData) -> ReportSection | None:
             arm,
             number_cell(experiment.log_loss[arm], 4),
             number_cell(100 * experiment.accuracy[arm], 1),
-            *(number_cell(of_arm.get(arm, float("nan")), 2) for of_arm in (experiment.affinity, experiment.diversity)),
+            number_cell(experiment.affinity.get(arm, float("nan")), 2),
+            number_cell(experiment.diversity.get(arm, float("nan")), 2),
         ]
         for arm in charts.ARM_COLORS
     ]
     caption = (
-        "Networks alone. Affinity: accuracy of vanilla on mixed samples over that on rows; diversity: training loss on "
-        "mixed samples over that on rows. Neither alone predicts the gain."
+        "Networks alone. Affinity: accuracy of plain training (vanilla) on mixed samples over that on rows; diversity: "
+        "training loss on mixed samples over that on rows. Neither alone predicts the gain."
     )
     table = DataTable(caption, ["arm", "log-loss", "accuracy %", "affinity", "diversity"], rows)
     blocks = [INTRODUCTION, chart, table, _density_check(diagnosis)]
@@ -135,18 +136,21 @@ def intrusion_section(data: ReportData) -> ReportSection | None:
 
 
 def label_section(data: ReportData) -> ReportSection | None:
-    """Return the section about both labels of mixed samples, along lambda and where they differ most; None without."""
+    """Return the section about the two labels of mixed samples, along lambda and where they differ most.
+
+    None where none were measured.
+    """
     diagnosis = data.diagnosis
     if diagnosis is None or diagnosis.mixed is None:
         return None
     mixed = diagnosis.mixed
     samples, names = mixed.samples, [name_of(name, MAX_CELL_NAME) for name in diagnosis.classes]
     lam = samples.pairs.lam
-    enough = np.minimum(lam, 1.0 - lam) >= MIN_SHARE
-    order = np.argsort(-np.where(enough, samples.total_variation, -1.0), kind="stable")[:MAX_LABEL_ROWS]
+    has_both = np.minimum(lam, 1.0 - lam) >= MIN_PARENT_WEIGHT
+    order = np.argsort(-np.where(has_both, samples.total_variation, -1.0), kind="stable")[:MAX_LABEL_ROWS]
     rows: list[Row] = []
     for number in order:
-        parents = [part[number] for part in samples.pairs[:2]]
+        parents = [samples.pairs.first[number], samples.pairs.second[number]]
         rows.append(
             [
                 *(number_cell(mixed.rows[row], 0) for row in parents),
@@ -176,17 +180,20 @@ def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
         return []
     figure = charts.new_figure(1.2 + 2.5 * len(pairs), 3.1)
     axes = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
-    for ax, (one, other) in zip(axes, pairs, strict=True):
-        lam, labels = _of_pair(mixed, one, other)
-        columns = [labels[:, one], labels[:, other]]
+    for ax, (first, second) in zip(axes, pairs, strict=True):
+        lam, labels = _labels_of_pair(mixed, first, second)
+        columns = [labels[:, first], labels[:, second]]
         if len(classes) > 2:
-            columns.append(1.0 - labels[:, one] - labels[:, other])
+            columns.append(1.0 - labels[:, first] - labels[:, second])
         ax.plot([0, 1], [0, 1], "--", color=charts.PALETTE[0], linewidth=1.4)
         ax.plot([0, 1], [1, 0], "--", color=charts.PALETTE[1], linewidth=1.4)
-        names = [name_of(classes[one]), name_of(classes[other]), "all other classes"]
-        curves = [_binned(lam, *curve) for curve in zip(columns, names, charts.PALETTE, strict=False)]
+        names = [name_of(classes[first]), name_of(classes[second]), "all other classes"]
+        curves = [
+            _mean_curve(lam, column, name, color)
+            for column, name, color in zip(columns, names, charts.PALETTE, strict=False)
+        ]
         charts.draw_curves(ax, curves, "lambda: weight of the first class", "probability" if ax is axes[0] else "")
-        title = " with ".join(name_of(classes[c], MAX_TITLE_NAME) for c in (one, other))
+        title = " with ".join(name_of(classes[c], MAX_TITLE_NAME) for c in (first, second))
         ax.set_title(charts.plain_text(title), fontsize=10)
     names = ["first class", "second class", *(["all other classes"] if len(classes) > 2 else [])]
     handles = [Line2D([], [], color=color, label=name) for color, name in zip(charts.PALETTE, names, strict=False)]
@@ -195,17 +202,17 @@ def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
     return [Chart(figure, "Labels of mixed samples along lambda", _label_caption(diagnosis, mixed, *pairs[0]))]
 
 
-def _of_pair(mixed: MixedSampleStats, one: int, other: int) -> tuple[Values, Values]:
+def _labels_of_pair(mixed: MixedSampleStats, first_class: int, second_class: int) -> tuple[Values, Values]:
     """Return the weights of the first class and the stacked density's labels of the mixed samples of a pair."""
     first, second, lam = mixed.samples.pairs
-    here = (mixed.class_index[first] == one) & (mixed.class_index[second] == other)
-    return lam[here], mixed.samples.density_labels[here]
+    of_pair = (mixed.class_index[first] == first_class) & (mixed.class_index[second] == second_class)
+    return lam[of_pair], mixed.samples.density_labels[of_pair]
 
 
-def _binned(lam: Values, values: Values, name: str, color: str) -> charts.Curve:
-    """Return means over bins of lambda or, of few mixed samples, over groups of neighbors."""
+def _mean_curve(lam: Values, values: Values, name: str, color: str) -> charts.Curve:
+    """Return means over bins of lambda or, for few mixed samples, over groups of neighbors."""
     if len(lam) < MIN_BINNED:
-        groups = np.array_split(np.argsort(lam, kind="stable"), max(1, len(lam) // SMALL_GROUP))
+        groups = np.array_split(np.argsort(lam, kind="stable"), max(1, len(lam) // GROUP_SIZE))
     else:
         cell = np.minimum((lam * BINS).astype(np.intp), BINS - 1)
         groups = [np.flatnonzero(cell == number) for number in range(BINS)]
@@ -218,20 +225,19 @@ def _binned(lam: Values, values: Values, name: str, color: str) -> charts.Curve:
     return charts.Curve(x, y, tips, color)
 
 
-def _label_caption(diagnosis: Diagnosis, mixed: MixedSampleStats, one: int, other: int) -> str:
+def _label_caption(diagnosis: Diagnosis, mixed: MixedSampleStats, first: int, second: int) -> str:
     """Return a sentence about both labels near lambda = 1/2 of the pair whose labels differ most."""
-    lam, labels = _of_pair(mixed, one, other)
+    lam, labels = _labels_of_pair(mixed, first, second)
     middle = np.abs(lam - 0.5) <= 0.15
     names = [name_of(name) for name in diagnosis.classes]
-    text = f"The labels differ most for mixed samples of {names[one]} with {names[other]}."
+    text = f"The labels differ most for mixed samples of {names[first]} with {names[second]}."
     if middle.sum() < MIN_BIN:
         return text
     mean, weight = labels[middle].mean(0), float(lam[middle].mean())
     text += (
-        f" Near lambda = 1/2 mixup gives {names[one]} {weight:.2f}, {names[other]} {1 - weight:.2f}; the stacked "
-        f"density gives {names[one]} {mean[one]:.2f}, {names[other]} {mean[other]:.2f} on average"
+        f" Near lambda = 1/2 mixup gives {names[first]} {weight:.2f}, {names[second]} {1 - weight:.2f}; the stacked "
+        f"density gives {names[first]} {mean[first]:.2f}, {names[second]} {mean[second]:.2f} on average"
     )
-    rest = mean.copy()
-    rest[[one, other]] = 0.0
-    third = int(rest.argmax())
-    return text + (f", {names[third]} {rest[third]:.2f}." if rest[third] >= 0.005 else ".")
+    mean[[first, second]] = 0.0
+    third = int(mean.argmax())
+    return text + (f", {names[third]} {mean[third]:.2f}." if mean[third] >= 0.005 else ".")

@@ -38,10 +38,10 @@ SCORES = {
 }
 """Title and digits of each score."""
 MAX_FULL_CLASSES = 8
-"""Classes whose confusion matrix has all cells, in percent; of more, the frequent errors are listed too."""
+"""Maximum of classes of a confusion matrix with all cells; for more classes the frequent errors are listed too."""
 MAX_ERRORS = 12
 MIN_PREDICTIONS = 5
-"""Predictions of a bin of probability that is drawn."""
+"""Minimum number of predictions of a bin of probability that is drawn."""
 
 
 def comparison_section(data: ReportData) -> ReportSection | None:
@@ -54,8 +54,12 @@ def comparison_section(data: ReportData) -> ReportSection | None:
     ordered = pd.concat([results[results["method"] == name] for name in shown])
     best, near, prior = data.best, data.near, data.mean(PRIOR_BASELINE, "log_loss")
     caption = f"{best} has the lowest log-loss, {data.mean(best, 'log_loss'):.3f} nats"
-    noise = f"; {list_names(near)} {'is' if len(near) == 1 else 'are'} within noise of it. " if near else ", clearly. "
-    caption += noise if data.n_splits > 1 else "; one split shows no noise. "
+    if data.n_splits == 1:
+        caption += "; one split shows no noise. "
+    elif near:
+        caption += f"; {list_names(near)} {'is' if len(near) == 1 else 'are'} within noise of it. "
+    else:
+        caption += ", clearly. "
     if not isnan(prior):
         caption += f"The prior baseline, which does not use the features, has {prior:.3f}. "
     if data.n_splits > 1:
@@ -67,17 +71,17 @@ def comparison_section(data: ReportData) -> ReportSection | None:
     rows: list[Row] = []
     for pair in data.comparison["pairs"]:
         low, high = pair["low"], pair["high"]
-        known = low is not None and high is not None
-        interval = f"{signed(low, 4)} to {signed(high, 4)}" if known else ""
-        result = ("better" if low > 0 else "worse" if high < 0 else "within noise") if known else "unknown"
+        interval, result = "", "unknown"
+        if low is not None and high is not None:
+            interval = f"{signed(low, 4)} to {signed(high, 4)}"
+            result = "better" if low > 0 else "worse" if high < 0 else "within noise"
         better = TableCell(f"{pair['better']} of {pair['splits']}", pair["better"])
         gain = TableCell(signed(pair["gain"], 4), pair["gain"])
         rows.append([pair["method"], pair["other"], better, gain, TableCell(interval, low), result])
     head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
-    caption = "Pairs on the same splits; the gain is the log-loss of the other less that of the method"
-    pairs = DataTable(caption, head, rows, words=[1, 5])
-    last: Block = pairs if rows else "There is one method, and none to compare it with."
-    return ReportSection("methods", "The methods side by side", [chart, _score_table(data, results), last])
+    caption = "Pairs on the same splits; the gain is the log-loss of the other minus that of the method"
+    pairs: Block = DataTable(caption, head, rows, words=[1, 5]) if rows else "There is only one method; no pairs."
+    return ReportSection("methods", "The methods side by side", [chart, _score_table(data, results), pairs])
 
 
 def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
@@ -108,7 +112,7 @@ def trust_section(data: ReportData) -> ReportSection | None:
     source = f"{splits} of the comparison" if data.compared_counts else "folds of the paired experiment"
     introduction = f"Predictions of held-out rows, in the {source}."
     if data.repeats_of_a_row > 1:
-        introduction += f" A row is held out {data.repeats_of_a_row:.0f} times on average, and counted as often."
+        introduction += f" A row is held out, and counted, {data.repeats_of_a_row:.0f} times on average."
     counts, method = data.best_counts, data.counted_method
     n_rows = {str(name): int(number) for name, number in data.table.y.value_counts().items()}
     others = [name for name in charts.ARM_COLORS if name in data.counts and name != method]
@@ -176,7 +180,7 @@ def _calibration_curve(name: str, counts: PredictionCounts, rare: int | None, re
 
 
 def _bins(counts: PredictionCounts, rare: int | None) -> NDArray[np.float64]:
-    """Return the counts by bin of probability (10, 3); with two classes those of the rarer one."""
+    """Return the counts by bin of probability (10, 3); with two classes, of the probability of the rarer one."""
     if rare != 0:
         return counts.reliability
     size, mass, hits = counts.reliability[::-1].T
@@ -184,47 +188,44 @@ def _bins(counts: PredictionCounts, rare: int | None) -> NDArray[np.float64]:
 
 
 def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
-    """Return the confusion matrix with its most frequent error in words, and of many classes a list of errors."""
+    """Return the confusion matrix with its most frequent error in words, and for many classes a table of errors."""
     names, k = list(counts.classes), len(counts.classes)
-    wrong = counts.confusion.copy()
-    np.fill_diagonal(wrong, 0)
-    total = int(wrong.sum())
+    errors = counts.confusion.copy()
+    np.fill_diagonal(errors, 0)
+    total = int(errors.sum())
     caption = f"{method}: {count_of(total, 'error')} in {count_of(counts.rows, 'prediction')}."
     if total:
-        i, j = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        of_errors, of_class = (percent(int(wrong[i, j]) / n, 0) for n in (total, max(int(counts.class_counts[i]), 1)))
+        i, j = np.unravel_index(int(errors.argmax()), errors.shape)
+        of_errors = percent(int(errors[i, j]) / total, 0)
+        of_class = percent(int(errors[i, j]) / max(int(counts.class_counts[i]), 1), 0)
         caption += (
             f" The most frequent: {name_of(names[i])} predicted as {name_of(names[j])}, {of_errors} of the errors and "
             f"{of_class} of that class."
         )
     if k > MAX_CLASSES:
-        return [caption, _error_table(method, counts, wrong)]
+        return [caption, _error_table(method, counts, errors)]
     share = counts.confusion / np.maximum(counts.class_counts, 1)[:, None]
     cells = []
     for i, j in np.ndindex(k, k):
         times = int(counts.confusion[i, j])
         if times or k <= MAX_FULL_CLASSES:
-            text = "" if not times else f"{100 * share[i, j]:.0f}{' %' * (k <= MAX_FULL_CLASSES)}"
+            unit = " %" if k <= MAX_FULL_CLASSES else ""
+            text = f"{100 * share[i, j]:.0f}{unit}" if times else ""
             predicted = f"{name_of(names[i])} predicted as {name_of(names[j])}"
             tip = f"{predicted}: {times} of {counts.class_counts[i]} ({percent(float(share[i, j]))})"
             cells.append(charts.HeatCell(i, j, float(share[i, j]), text, tip, charts.COOL if i == j else charts.HEAT))
     figure = charts.heat_map_figure(k)
     charts.draw_heat_map(figure.subplots(), names, cells, across="predicted class", down="true class")
     chart = Chart(figure, f"Confusion matrix of {method}", f"{caption} Cells are percentages of a row.")
-    return [chart, *([_error_table(method, counts, wrong)] if k > MAX_FULL_CLASSES else [])]
+    return [chart, _error_table(method, counts, errors)] if k > MAX_FULL_CLASSES else [chart]
 
 
-def _error_table(method: str, counts: PredictionCounts, wrong: NDArray[np.int64]) -> DataTable:
-    order = np.argsort(-wrong, axis=None, kind="stable")[:MAX_ERRORS]
-    rows: list[Row] = [
-        [
-            counts.classes[i],
-            counts.classes[j],
-            number_cell(wrong[i, j], 0),
-            percent_cell(wrong[i, j] / counts.class_counts[i]),
-        ]
-        for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True)
-        if wrong[i, j]
-    ]
+def _error_table(method: str, counts: PredictionCounts, errors: NDArray[np.int64]) -> DataTable:
+    order = np.argsort(-errors, axis=None, kind="stable")[:MAX_ERRORS]
+    rows: list[Row] = []
+    for i, j in zip(*np.unravel_index(order, errors.shape), strict=True):
+        if errors[i, j]:
+            of_class = percent_cell(errors[i, j] / counts.class_counts[i])
+            rows.append([counts.classes[i], counts.classes[j], number_cell(errors[i, j], 0), of_class])
     head = ["true class", "predicted as", "times", "of its class"]
     return DataTable(f"The most frequent errors of {method}", head, rows, words=[1])

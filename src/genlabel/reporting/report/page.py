@@ -151,16 +151,15 @@ def table_section(data: ReportData) -> ReportSection:
     if k > MAX_BARS:
         rest = int(counts.iloc[MAX_BARS:].sum())
         bars.append(Bar(f"{k - MAX_BARS} other classes", float(rest), f"{rest:,} ({percent(rest / n)})", GRAY))
-    ratio = counts.iloc[0] / counts.iloc[-1]
-    rest_of_sentence = (
-        "and all have about as many."
-        if ratio < 1.05
-        else f"{ratio:.1f} times as many as the smallest, {name_of(counts.index[-1])}."
-    )
     caption = (
         f"{count_of(k, 'class')}, {count_of(n, 'row')}: the largest, {name_of(counts.index[0])}, has "
-        f"{percent(counts.iloc[0] / n)} of the rows, {rest_of_sentence}"
+        f"{percent(counts.iloc[0] / n)} of the rows, "
     )
+    ratio = counts.iloc[0] / counts.iloc[-1]
+    if ratio < 1.05:
+        caption += "and all have about as many."
+    else:
+        caption += f"{ratio:.1f} times as many as the smallest, {name_of(counts.index[-1])}."
     figure = new_figure(7.2, 0.9 + 0.27 * len(bars))
     draw_bars(figure.subplots(), bars, "rows")
     chart = Chart(figure, "Rows of each class", caption)
@@ -174,8 +173,9 @@ def table_section(data: ReportData) -> ReportSection:
             missing, distinct = float(X[features[0]].isna().mean()), int(X[features[0]].nunique())
             cells = [TableCell(percent(missing) if missing else "0", missing), TableCell(f"{distinct:,}", distinct)]
         rows.append([column.name, column.kind, ", ".join(map(str, features)) or "left out", *cells, column.reason])
-    more = len(columns) - MAX_COLUMNS
-    caption = f"Columns{f', the first {MAX_COLUMNS}; {more} more are in the JSON file' if more > 0 else ''}"
+    caption = "Columns"
+    if len(columns) > MAX_COLUMNS:
+        caption += f", the first {MAX_COLUMNS}; {len(columns) - MAX_COLUMNS} more are in the JSON file"
     head = ["column", "kind", "features", "missing", "distinct", "why it is left out"]
     table = DataTable(caption, head, rows, words=[2, 5])
     notes: Block = list(dict.fromkeys(data.notes)) or "There are no notes: no column was left out, no value changed."

@@ -16,9 +16,9 @@ from scipy.linalg import eigh
 
 from genlabel._arrays import Standardization
 from genlabel.evaluation.diagnosis import Diagnosis
-from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
+from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
 from genlabel.reporting.charts import GRAY, PALETTE, finish_axes, new_figure, plain_text
-from genlabel.reporting.html import format_label, name_of, percent
+from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.report.data import Chart, ReportData, ReportSection
 from genlabel.reporting.svg import DECORATION, set_tips
 
@@ -47,14 +47,16 @@ def projection_section(data: ReportData) -> ReportSection | None:
     mixed_points = lam[:, None] * points[first] + (1 - lam[:, None]) * points[second]
     linear = mixed.samples.linear_labels[chosen].argmax(1)
     generated = mixed.samples.density_labels[chosen].argmax(1)
-    third = int(((generated != mixed.class_index[first]) & (generated != mixed.class_index[second])).sum())
+    n_third = int(((generated != mixed.class_index[first]) & (generated != mixed.class_index[second])).sum())
     rows = _subsample(len(points), MAX_POINTS)
     omitted = "" if len(rows) == len(points) else f" {len(rows)} of {len(points)} rows are drawn."
-    others = f"; on {third} the stacked density's class is that of neither parent" if len(diagnosis.classes) > 2 else ""
+    third_class = ""
+    if len(diagnosis.classes) > 2:
+        third_class = f"; on {n_third} the stacked density's class is that of neither parent"
     caption = (
         "Discs are mixed samples of two classes, as mixup draws them. The labels differ on the large ones: the left "
         "half has the color of the top class of mixup's label, the right half that of the stacked density's. "
-        f"They differ on {int((linear != generated).sum())} of {len(chosen)}{others}. {method}{omitted}"
+        f"They differ on {int((linear != generated).sum())} of {len(chosen)}{third_class}. {method}{omitted}"
     )
     figure = new_figure(7.2, 5.2)
     ax = figure.subplots()
@@ -84,9 +86,9 @@ def region_section(data: ReportData) -> ReportSection | None:
     ]
     caption = f"Predicted class over the plane. Of the plane shown, {', '.join(differences)}."
     features = _feature_names(data, diagnosis) or DEFAULT_NAMES
-    lines = -(-len(regions) // 2)
-    figure = new_figure(7.4, 0.6 + 2.9 * lines)
-    axes = figure.subplots(lines, 2, sharex=True, sharey=True, squeeze=False)
+    n_lines = -(-len(regions) // 2)  # two panels a line
+    figure = new_figure(7.4, 0.6 + 2.9 * n_lines)
+    axes = figure.subplots(n_lines, 2, sharex=True, sharey=True, squeeze=False)
     for ax, (name, predicted) in zip(axes.flat, regions.items(), strict=False):
         draw_regions(ax, x, y, predicted)
         draw_classes(ax, mixed.points[rows], mixed.class_index[rows], len(names), 2.8)
@@ -151,9 +153,9 @@ def _feature_names(data: ReportData, diagnosis: Diagnosis) -> list[str] | None:
     return names if len(names) == diagnosis.d else None
 
 
-def _subsample(n: int, most: int) -> NDArray[np.intp]:
-    """Return at most `most` indices of n rows, drawn with a fixed seed."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+def _subsample(n: int, size: int) -> NDArray[np.intp]:
+    """Return at most `size` indices of n rows, drawn with a fixed seed."""
+    return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
 
 
 def _choose_mixed(mixed: MixedSampleStats) -> NDArray[np.intp]:
@@ -170,12 +172,14 @@ def _choose_mixed(mixed: MixedSampleStats) -> NDArray[np.intp]:
 def _tip(diagnosis: Diagnosis, mixed: MixedSampleStats, number: int) -> str:
     """Return the parents and both labels of a mixed sample."""
     samples, names = mixed.samples, [name_of(name) for name in diagnosis.classes]
-    first, second, lam = (part[number] for part in samples.pairs)
-    one, other = (f"row {mixed.rows[row]} ({names[mixed.class_index[row]]})" for row in (first, second))
-    linear, generated = (
-        format_label(label[number], names) for label in (samples.linear_labels, samples.density_labels)
+    first, second = (
+        f"row {mixed.rows[row]} ({names[mixed.class_index[row]]})"
+        for row in (samples.pairs.first[number], samples.pairs.second[number])
     )
-    return f"{lam:.2f} of {one}, {1 - lam:.2f} of {other}\nmixup: {linear}\nstacked density: {generated}"
+    lam = samples.pairs.lam[number]
+    linear = format_label(samples.linear_labels[number], names)
+    generated = format_label(samples.density_labels[number], names)
+    return f"{lam:.2f} of {first}, {1 - lam:.2f} of {second}\nmixup: {linear}\nstacked density: {generated}"
 
 
 def draw_classes(ax: Axes, points: Values, index: NDArray[np.intp], k: int, size: float, alpha: float = 1.0) -> None:
@@ -185,10 +189,10 @@ def draw_classes(ax: Axes, points: Values, index: NDArray[np.intp], k: int, size
     """
     span = 1e-6 * (float(np.ptp(points[:, 0])) or 1.0)
     for c in range(k):
-        here = points[index == c]
-        if len(here):
-            ends = np.stack([here, here + np.array([span, 0.0])], axis=1).reshape(-1, 2)
-            path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], len(here)))
+        of_class = points[index == c]
+        if len(of_class):
+            ends = np.stack([of_class, of_class + np.array([span, 0.0])], axis=1).reshape(-1, 2)
+            path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], len(of_class)))
             path.should_simplify = False
             square = len(PALETTE) <= c < MAX_LOOKS
             look = {"edgecolor": class_color(c), "linewidth": size * (0.8 if square else 1.0), "alpha": alpha}
@@ -214,9 +218,10 @@ def draw_regions(ax: Axes, x: Values, y: Values, regions: NDArray[np.intp]) -> N
     """Fill the cells (b, a) of the plane, with edges x (a + 1,) and y (b + 1,), in the pale colors of their classes."""
     for c in np.unique(regions):
         vertices = []
-        for row, line in enumerate(regions == c):  # runs of cells of the class
-            bounds = np.flatnonzero(np.diff(np.concatenate([[False], line, [False]]).astype(np.int8)))
-            for start, end in bounds.reshape(-1, 2):
+        for row, line in enumerate(regions == c):
+            padded = np.concatenate([[False], line, [False]]).astype(np.int8)
+            runs = np.flatnonzero(np.diff(padded)).reshape(-1, 2)  # start and end of each run of cells of the class
+            for start, end in runs:
                 (left, right), (low, high) = (x[start], x[end]), (y[row], y[row + 1])
                 vertices += [(left, low), (right, low), (right, high), (left, high), (left, low)]
         codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * (len(vertices) // 5)
