@@ -55,7 +55,7 @@ REFUSED = [
     ("diagnosis", TWINS, Y, "several columns named 'a'; rename them"),
     *((door, X, None, "requires y to be passed, but .* is None") for door in ("classifier", "soft", "sampler")),
     *((door, FRAME[[]], Y, "no columns; it needs at least one feature") for door in ("classifier", "soft", "sampler")),
-    ("support", X[:0], Y[:0], "0 rows of positive weight; typicality needs"),
+    ("support", X[:0], Y[:0], "0 rows"),
     *((door, X[:, :0], Y, "needs at least one feature") for door in ("density", "support")),
     *((door, HUGE, Y, r"size 1.8e\+308, whose squares overflow") for door in doors),
     *((door, DATES, Y, "column 'b' of X holds dates or durations") for door in ("soft", "sampler")),

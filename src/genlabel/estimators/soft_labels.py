@@ -93,22 +93,26 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @_estimator_has("predict")
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the estimator's class of each row, (m,)."""
-        return self.estimator_.predict(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.predict(points)
 
     @_estimator_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the estimator's probabilities, (m, k)."""
-        return self.estimator_.predict_proba(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.predict_proba(points)
 
     @_estimator_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithms of the estimator's probabilities, (m, k)."""
-        return self.estimator_.predict_log_proba(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.predict_log_proba(points)
 
     @_estimator_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the estimator's scores, (m,) for two classes, else (m, k)."""
-        return self.estimator_.decision_function(self._check_query(X))
+        points = self._check_query(X)
+        return self.estimator_.decision_function(points)
 
     def _check_query(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "estimator_")

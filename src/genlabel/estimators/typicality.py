@@ -308,7 +308,7 @@ def _read_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[np
     if points.ndim != 2 or labels.shape != points.shape[:1]:
         raise ValueError(f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
     check_points(points)
-    weight = check_weights(1.0 if sample_weight is None else sample_weight, len(points))
+    weight = np.ones(len(points)) if sample_weight is None else check_weights(sample_weight, len(points))
     rows = np.flatnonzero(weight)
     if len(rows) < 2:
         raise ValueError(f"X has {len(rows)} rows of positive weight; typicality needs at least 2")
