@@ -136,7 +136,7 @@ def use_callback(callback: Callback) -> Iterator[None]:
     >>> from genlabel import MixupClassifier
     >>> model, stages = MixupClassifier().set_params(training__epochs=2), set()
     >>> with use_callback(LambdaCallback(on_progress=lambda event: stages.add(event.stage))):
-    ...     _ = model.fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
+    ...     _ = model.fit([[0.0], [1.0], [2.0], [4.0], [5.0], [6.0]], [0, 0, 0, 1, 1, 1])
     >>> any(stage.startswith("search") for stage in stages)
     True
     """

@@ -88,7 +88,7 @@ class Registry(Generic[_T]):
         self._complete = True
         for name in self.packages:
             package = import_module(name)
-            for module in iter_modules(package.__path__, f"{name}."):
+            for module in iter_modules(getattr(package, "__path__", ()), f"{name}."):  # a single module has no path
                 import_module(module.name)
         for point in entry_points(group=self.packages[0]):
             point.load()
