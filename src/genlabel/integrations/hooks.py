@@ -1,4 +1,4 @@
-"""Forward hooks: capture the features of a layer in a pass through any network, and mix the output of a layer.
+"""Forward hooks: watch the passes of any network, capture the features of a layer, and mix the output of a layer.
 
 A teacher is a network of which only features are captured: frozen, or the moving average of the trained one.
 """
@@ -85,7 +85,7 @@ def pool_features(h: Tensor) -> Tensor:
 class _IdleHook:
     """Hook in a copy of a network, which does nothing."""
 
-    def __call__(self, module: nn.Module, args: Any, output: Any = None) -> None:
+    def __call__(self, *args: Any) -> None:
         return None
 
 
@@ -124,16 +124,87 @@ class _Hook(ABC):
 
     def _never_ran(self) -> RuntimeError:
         return RuntimeError(
-            f"the layer {self.target.name!r} has not run since the batch was mixed: call scores = network(mixup.mix(x, "
-            "y)) first, with the network in training mode. If you did, name a layer that the pass uses, or call "
+            f"the layer {self.target.name!r} has not run since the batch was mixed: call network(batch.x) first, with "
+            "the network in training mode. If you did, name a layer that the pass uses, or call "
             "torch.compiler.reset() if the network was compiled before it had hooks"
         )
 
     def _ran_twice(self) -> RuntimeError:
         return RuntimeError(
-            f"the layer {self.target.name!r} ran {self.count} times since the batch was mixed: name one that runs once "
-            "a pass, and compute the loss before the network sees another batch"
+            f"the layer {self.target.name!r} ran {self.count} times since the batch was mixed; name one that runs once "
+            "in a pass"
         )
+
+
+@final
+class PassHook:
+    """Hook that knows whether a network has seen the points of the last mixed batch, and nothing since.
+
+    >>> network = nn.Linear(2, 3)
+    >>> hook, x = PassHook(network), torch.rand(1, 2)
+    >>> hook.reset()
+    >>> _ = network(x)
+    >>> hook.check(x)
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self.count = 0
+        """Passes since the last batch was mixed; 2 stands for two or more."""
+        self.inputs: tuple[Any, ...] | None = ()
+        """Inputs of the first pass; None once they are checked."""
+        self._handle = root.register_forward_pre_hook(self, with_kwargs=True)
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Receive the inputs of a pass."""
+        if self.count == 0:
+            self.count, self.inputs = 1, (*args, *kwargs.values())
+        else:
+            self.count = 2
+
+    def reset(self) -> None:
+        """Wait for the pass of a new batch."""
+        self.count, self.inputs = 0, ()
+
+    def check(self, x: Tensor) -> None:
+        """Raise unless the network had one pass since the batch was mixed, over its points `x`."""
+        if self.count == 0:
+            raise RuntimeError(
+                "the network has not run since the batch was mixed: call batch.loss(network(batch.x)). If you did, "
+                "call torch.compiler.reset(), because the network was compiled before it had hooks"
+            )
+        if self.count > 1:
+            raise RuntimeError(
+                "the network has seen other points since it saw batch.x; compute the loss, or batch.target(), directly "
+                "after the pass, and mix each batch anew"
+            )
+        if self.inputs is not None and not any(same_memory(value, x) for value in self.inputs):
+            raise RuntimeError(
+                "the network has not seen batch.x but other points; call network(batch.x), and assign batch.x if it is "
+                "transformed after mixing"
+            )
+        self.inputs = None
+
+    def remove(self) -> None:
+        """Remove the hook from the network."""
+        self.reset()
+        self._handle.remove()
+
+    def __reduce__(self) -> tuple[type[_IdleHook], tuple[()]]:
+        return _IdleHook, ()
+
+
+def same_memory(value: Any, x: Tensor) -> bool:
+    """Return True if a value is the tensor x, or a view of the same memory.
+
+    >>> x = torch.rand(2, 3)
+    >>> same_memory(x.flatten(), x), same_memory(x.clone(), x), same_memory(None, x)
+    (True, False, False)
+    """
+    if value is x:
+        return True
+    if not isinstance(value, Tensor) or value.numel() != x.numel():
+        return False
+    return value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 @final

@@ -18,8 +18,8 @@ from genlabel._arrays import one_hot
 from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
-from genlabel.integrations.batches import MixedAccuracy, PendingBatch, check_batch, mixed_accuracy
-from genlabel.integrations.hooks import FeatureHook, MixHook, find_layer, make_teacher, unwrap
+from genlabel.integrations.batches import MixedBatch, check_batch
+from genlabel.integrations.hooks import FeatureHook, MixHook, PassHook, find_layer, make_teacher, unwrap
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, Mixup
@@ -42,8 +42,8 @@ class GenLabelMixup(nn.Module):
 
     In a loop, features of the mixed batch are captured in the forward pass of the loss::
 
-        scores = network(mixup.mix(x, y))
-        loss = mixup.loss(scores)
+        batch = mixup.mix(x, y)
+        loss = batch.loss(network(batch.x))
 
     Before the network, in the call shape of timm and torchvision, labels come from a fitted density or a teacher::
 
@@ -51,7 +51,7 @@ class GenLabelMixup(nn.Module):
 
     Everything learned is in its `state_dict`; the network is not a submodule. Draw t on rank r depends only on
     (seed, r, t), so that a run resumed from a checkpoint sees the same pairs. In evaluation mode (its own, or the
-    network's) nothing is mixed, captured or learned: `mix` returns x, `loss` is the plain cross-entropy, and
+    network's) nothing is mixed, captured or learned: `batch.x` is x, `batch.loss` the plain cross-entropy, and
     `mixup(x, y)` returns x and y as a matrix.
 
     Parameters
@@ -94,8 +94,9 @@ class GenLabelMixup(nn.Module):
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
     >>> mixup = GenLabelMixup(network, num_classes=10)
     >>> x, y = torch.rand(4, 1, 8, 8), torch.tensor([3, 1, 4, 1])
-    >>> loss = mixup.loss(network(mixup.mix(x, y)))
-    >>> mixup.target().sum(1)
+    >>> batch = mixup.mix(x, y)
+    >>> loss = batch.loss(network(batch.x))
+    >>> batch.target().sum(1)
     tensor([1., 1., 1., 1.])
     """
 
@@ -140,7 +141,8 @@ class GenLabelMixup(nn.Module):
             raise ValueError(f"{self.mixer!r} mixes inside a network; pass it: GenLabelMixup(network, ...)")
         self.register_buffer("_device_marker", torch.zeros(()), persistent=False)
         self._draws = 0
-        self._pending: PendingBatch | None = None
+        self._last_targets: Tensor | None = None
+        self._pass_hook: PassHook | None = None
         self._feature_hook: FeatureHook | None = None
         self._mix_hooks: dict[int, MixHook] = {}
         self.attach()
@@ -160,20 +162,20 @@ class GenLabelMixup(nn.Module):
         """True if labels come from features captured in the network's forward pass."""
         return self.labeler.update_source is not None and self.teacher is None
 
-    def mix(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the mixed batch, out of place; :meth:`loss` and :meth:`target` then give its labels.
+    def mix(self, x: Tensor, y: Tensor) -> MixedBatch:
+        """Return the mixed batch, out of place: `batch.loss(network(batch.x))` is its loss.
 
-        x (n, ...) is floating, y class indices (n,) or soft labels (n, k). If a hidden layer is drawn, the points are
-        returned unchanged, and mixed there.
+        x (n, ...) is floating, y class indices (n,) or soft labels (n, k). If a hidden layer is drawn, `batch.x` are
+        the points as given, which are mixed there.
         """
         check_batch(x, y, self.num_classes)
         if self.network is None:
             raise RuntimeError("mix needs the network: GenLabelMixup(network, ...); without one, call mixup(x, y)")
         if self.is_mixing:
             return self.apply_draw(x, y, self.draw(len(x), x))
+        self.attach()
         self._deactivate_hooks()
-        self._pending = PendingBatch(y, self._as_targets(y, x.device))
-        return x
+        return self._new_batch(x, y, None)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mixed batch and its labels (n, k), float32: for use before the network, as in timm's scripts."""
@@ -185,8 +187,8 @@ class GenLabelMixup(nn.Module):
                 "mixup(x, y) labels a batch before the network sees it, and mixes its input: use mix and loss, or pass "
                 "density= (fitted), teacher= or gamma=0, and a mixer of the input"
             )
-        mixed = self.apply_draw(x, y, self.draw(len(x), x))
-        return mixed, self.target()
+        batch = self.apply_draw(x, y, self.draw(len(x), x))
+        return batch.x, batch.target()
 
     def draw(self, n: int, like: Tensor | None = None) -> MixParams:
         """Draw how a batch of n rows is mixed: tensors on the device of `like`, or else of this module."""
@@ -198,19 +200,19 @@ class GenLabelMixup(nn.Module):
         drawn = self.mixer.draw(n, np.random.default_rng(key))
         return draw_to_device(drawn, self._device_marker if like is None else like)
 
-    def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> Tensor:
+    def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> MixedBatch:
         """Mix a batch by a given draw: deterministic, unchecked, and without a graph break in `torch.compile`."""
         self.attach()
         self._deactivate_hooks()
-        targets = self._as_targets(y, x.device)
-        batch = PendingBatch(y, targets, draw, awaits_pass=self.needs_forward_hook and self.is_mixing)
+        clean_features, points = None, x
         if self.labeler.update_source == "clean":
-            batch.clean_features = self._clean_features(x[: num_observed(self.labeler, len(x))])
-        points = x
+            clean_features = self._clean_features(x[: num_observed(self.labeler, len(x))])
         if draw.depth == 0 or not self.needs_forward_hook:
             points = self.mixer.mix(x, draw)
             if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
                 points = points.contiguous(memory_format=torch.channels_last)
+        batch = self._new_batch(x if draw.depth else points, y, draw)
+        batch.clean_features = clean_features
         if draw.depth:
             self._mix_hooks[draw.depth].activate(draw)
         if self._feature_hook is not None:
@@ -219,43 +221,34 @@ class GenLabelMixup(nn.Module):
             batch.labels = self._label(self.teacher.features(points), batch)
         else:
             batch.labels = self._label(points.flatten(1).float(), batch)
-        self._pending = batch
-        return x if draw.depth else points
+        return batch
 
-    def target(self, scores: Tensor | None = None) -> Tensor:
-        """Return the labels (n, k), float32, of the last mixed batch; only the shape of `scores` is checked."""
-        batch = self._last_batch()
-        if batch.awaits_pass and not self.is_mixing:
+    def labels_of(self, batch: MixedBatch, must_be_last: bool = True) -> Tensor:
+        """Return the labels of a batch; those from features of the network are computed after its pass.
+
+        With `must_be_last`, the network has seen the points of the batch, and no others since.
+        """
+        if batch.labels is not None and not must_be_last:
+            return batch.labels
+        if batch.draw is None and not must_be_last:
+            return batch.targets
+        if batch.targets is not self._last_targets:
             raise RuntimeError(
-                "the last batch was mixed for training, and now is evaluation: call scores = network(mixup.mix(x, y)) "
-                "there too, which mixes nothing, or use your own loss"
+                "another batch has been mixed since; compute the loss of a batch before the next one is mixed, and mix "
+                "each batch anew"
             )
+        if batch.draw is not None and not self.is_mixing:
+            raise RuntimeError(
+                "the batch was mixed for training, and now is evaluation: call mixup.mix(x, y) there too, which mixes "
+                "nothing, or use your own loss"
+            )
+        if self._pass_hook is not None:
+            self._pass_hook.check(batch.x)
         if batch.draw is not None and batch.draw.depth:
             self._mix_hooks[batch.draw.depth].check()
         if batch.labels is None and batch.draw is not None and self._feature_hook is not None:
             batch.labels = self._label(self._feature_hook.take(), batch)
-        labels = batch.targets if batch.labels is None else batch.labels
-        if scores is not None and scores.shape != labels.shape:
-            raise ValueError(
-                f"scores have shape {tuple(scores.shape)}, but the labels of the last mixed batch "
-                f"{tuple(labels.shape)}; call scores = network(mixup.mix(x, y)) for each batch"
-            )
-        return labels
-
-    def loss(self, scores: Tensor) -> Tensor:
-        """Return the mean cross-entropy of scores (n, k) and :meth:`target`, computed in float32."""
-        if not isinstance(scores, Tensor):
-            raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
-        return torch.nn.functional.cross_entropy(scores.float(), self.target(scores))
-
-    def accuracy(self, scores: Tensor) -> MixedAccuracy:
-        """Return the accuracies of scores (n, k) for the last mixed batch.
-
-        `weighted` is the mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j], `dominant` the fraction of
-        predictions equal to the class with the larger weight.
-        """
-        batch = self._last_batch()
-        return mixed_accuracy(scores, batch.y, batch.draw)
+        return batch.targets if batch.labels is None else batch.labels
 
     def update_ema(self) -> None:
         """Move the averaged teacher towards the network; call it after the optimizer's step."""
@@ -271,6 +264,8 @@ class GenLabelMixup(nn.Module):
         """Register the hooks on the network, unless they are; the constructor does so."""
         if self.network is None:
             return
+        if self._pass_hook is None:
+            self._pass_hook = PassHook(self.network)
         for depth, name in enumerate(self.mix_layers):
             if name and depth not in self._mix_hooks:
                 target = find_layer(self.network, name, self.num_classes)
@@ -281,10 +276,10 @@ class GenLabelMixup(nn.Module):
 
     def detach(self) -> None:
         """Remove the hooks from the network; `mix` registers them again."""
-        for hook in (self._feature_hook, *self._mix_hooks.values()):
+        for hook in (self._pass_hook, self._feature_hook, *self._mix_hooks.values()):
             if hook is not None:
                 hook.remove()
-        self._feature_hook, self._mix_hooks, self._pending = None, {}, None
+        self._pass_hook, self._feature_hook, self._mix_hooks, self._last_targets = None, None, {}, None
 
     def __enter__(self) -> Self:
         self.attach()
@@ -293,10 +288,12 @@ class GenLabelMixup(nn.Module):
     def __exit__(self, *error: object) -> None:
         self.detach()
 
-    def _last_batch(self) -> PendingBatch:
-        if self._pending is None:
-            raise RuntimeError("no batch has been mixed: call scores = network(mixup.mix(x, y)) first")
-        return self._pending
+    def _new_batch(self, points: Tensor, y: Tensor, draw: MixParams | None) -> MixedBatch:
+        """Return a batch, and wait for the network's pass over its points."""
+        if self._pass_hook is not None:
+            self._pass_hook.reset()
+        self._last_targets = targets = self._as_targets(y, points.device)
+        return MixedBatch(points, y, draw, self, targets)
 
     def _deactivate_hooks(self) -> None:
         for hook in (self._feature_hook, *self._mix_hooks.values()):
@@ -318,7 +315,7 @@ class GenLabelMixup(nn.Module):
             return self._feature_hook.features_of(x)
 
     @torch.no_grad()
-    def _label(self, features: Tensor, batch: PendingBatch) -> Tensor:
+    def _label(self, features: Tensor, batch: MixedBatch) -> Tensor:
         """Return the labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
         assert batch.draw is not None
         compiled = features.is_cuda and HAS_TRITON if self.compiled is None else self.compiled
@@ -337,7 +334,7 @@ class GenLabelMixup(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without hooks, which a copy registers on its own network, and without the last batch."""
-        return {**self.__dict__, "_feature_hook": None, "_mix_hooks": {}, "_pending": None}
+        return {**self.__dict__, "_pass_hook": None, "_feature_hook": None, "_mix_hooks": {}, "_last_targets": None}
 
 
 def _check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:

@@ -1,7 +1,7 @@
 """File formats of tables: text, Parquet, Feather, Excel and JSON lines, registered by name.
 
-A new format is a subclass of `TableFormat` with `@FORMATS.register("name")` above it, in a module of this package, or in
-another package that has an entry point of the group `genlabel.data.tables`.
+A new format is a subclass of `TableFormat` with `@FORMATS.register("name")` above it, in a module of this package, or
+in another package that has an entry point of the group `genlabel.data.tables`.
 """
 
 from __future__ import annotations
