@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import torch
 from torch import Tensor
 
+from genlabel._validation import check_choice
 from genlabel.mixing import MixParams
 
 if TYPE_CHECKING:
@@ -59,11 +60,30 @@ class MixedBatch:
             )
         return labels
 
-    def loss(self, scores: Tensor) -> Tensor:
-        """Return the mean cross-entropy of scores (n, k) and :meth:`target`, computed in float32."""
+    def loss(
+        self,
+        scores: Tensor,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> Tensor:
+        """Return the cross-entropy of scores (n, k) and :meth:`target`, computed in float32.
+
+        The parameters are those of `torch.nn.functional.cross_entropy`. With class weights (k,), the mean is divided by
+        the sum of the weights of the labels, as PyTorch does for class indices, but not for soft labels.
+        """
         if not isinstance(scores, Tensor):
             raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
-        return torch.nn.functional.cross_entropy(scores.float(), self.target(scores))
+        check_choice("reduction", reduction, ["mean", "sum", "none"])
+        target = self.target(scores)
+        if weight is None or reduction != "mean":
+            return torch.nn.functional.cross_entropy(
+                scores.float(), target, weight, reduction=reduction, label_smoothing=label_smoothing
+            )
+        total = torch.nn.functional.cross_entropy(
+            scores.float(), target, weight, reduction="sum", label_smoothing=label_smoothing
+        )
+        return total / (target * weight).sum()
 
     def accuracy(self, scores: Tensor) -> MixedAccuracy:
         """Return the accuracies of scores (n, k).

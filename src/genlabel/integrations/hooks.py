@@ -41,26 +41,28 @@ def unwrap(network: nn.Module) -> nn.Module:
     return network if inner is None else unwrap(inner)
 
 
-def find_layer(network: nn.Module, name: str | None, num_classes: int) -> HookTarget:
+def find_layer(network: nn.Module, name: str | None, num_classes: int, input_of: str | None = None) -> HookTarget:
     """Return the output of the named module, or the input of the last `nn.Linear` with `num_classes` outputs.
 
-    The name is dotted, as in `network.named_modules()`.
+    With `input_of`, return the input of that module. Names are dotted, as in `network.named_modules()`.
 
     >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> find_layer(network, None, 3).name, find_layer(network, "1", 3).is_input
     ('2', False)
     """
     modules = dict(network.named_modules())
-    if name is not None:
-        if name not in modules or not name:
-            raise ValueError(f"layer {name!r} is not in the network; its modules are {reprlib.repr([*modules][1:])}")
-        return HookTarget(modules[name], name, is_input=False)
+    named = name if input_of is None else input_of
+    if named is not None:
+        if named not in modules or not named:
+            raise ValueError(f"layer {named!r} is not in the network; its modules are {reprlib.repr([*modules][1:])}")
+        return HookTarget(modules[named], named, is_input=input_of is not None)
     outputs = {key: module.out_features for key, module in modules.items() if isinstance(module, nn.Linear)}
     heads = [key for key, size in outputs.items() if size == num_classes]
     if not heads:
         raise ValueError(
             f"the network has no nn.Linear with {num_classes} outputs (those that it has: {reprlib.repr(outputs)}); "
-            "name the layer whose output is the features, such as feature_layer='avgpool'"
+            "set num_classes to the outputs of the network, or name the layer whose output is the features, such as "
+            "feature_layer='avgpool'"
         )
     return HookTarget(modules[heads[-1]], heads[-1], is_input=True)
 
@@ -305,7 +307,7 @@ class Teacher(nn.Module):
     ----------
     network : Module
         Network, which is put in evaluation mode.
-    feature_layer : str or None
+    feature_layer, input_of : str or None
         See :func:`find_layer`.
     num_classes : int
     decay : float in [0, 1) or None
@@ -321,7 +323,12 @@ class Teacher(nn.Module):
     updates: Tensor
 
     def __init__(
-        self, network: nn.Module, feature_layer: str | None, num_classes: int, decay: float | None = None
+        self,
+        network: nn.Module,
+        feature_layer: str | None,
+        num_classes: int,
+        decay: float | None = None,
+        input_of: str | None = None,
     ) -> None:
         super().__init__()
         self.network = unwrap(network)
@@ -329,7 +336,7 @@ class Teacher(nn.Module):
             check_interval("decay", decay, 0.0, 1.0 - 1e-9, "0.999 averages about the last thousand steps")
             self.network = copy.deepcopy(self.network).requires_grad_(False)
         self.network.eval()
-        self.feature_layer, self.num_classes, self.decay = feature_layer, num_classes, decay
+        self.feature_layer, self.input_of, self.num_classes, self.decay = feature_layer, input_of, num_classes, decay
         self.register_buffer("updates", torch.zeros(()))
         self._hook: FeatureHook | None = self._make_hook()
 
@@ -357,7 +364,8 @@ class Teacher(nn.Module):
             buffer.copy_(value)
 
     def _make_hook(self) -> FeatureHook:
-        return FeatureHook(find_layer(self.network, self.feature_layer, self.num_classes), self.network)
+        layer = find_layer(self.network, self.feature_layer, self.num_classes, self.input_of)
+        return FeatureHook(layer, self.network)
 
     def train(self, mode: bool = True) -> Teacher:
         """Stay in evaluation mode."""
@@ -371,7 +379,12 @@ class Teacher(nn.Module):
 
 
 def make_teacher(
-    teacher: nn.Module | str | None, network: nn.Module | None, feature_layer: str | None, k: int, decay: float
+    teacher: nn.Module | str | None,
+    network: nn.Module | None,
+    feature_layer: str | None,
+    input_of: str | None,
+    k: int,
+    decay: float,
 ) -> Teacher | None:
     """Return the teacher for a module, for "ema" or for None."""
     if teacher is None:
@@ -380,7 +393,7 @@ def make_teacher(
         check_choice("teacher", teacher, ["ema"], also="a module")
         if network is None:
             raise ValueError("teacher='ema' needs the network that it averages: GenLabelMixup(network, ...)")
-        return Teacher(network, feature_layer, k, decay)
+        return Teacher(network, feature_layer, k, decay, input_of)
     if network is not None and unwrap(teacher) is unwrap(network):
         raise ValueError("teacher is the network itself; pass a copy, copy.deepcopy(network), or 'ema'")
-    return Teacher(teacher, feature_layer, k)
+    return Teacher(teacher, feature_layer, k, input_of=input_of)
