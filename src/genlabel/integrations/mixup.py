@@ -396,14 +396,19 @@ class GenLabelMixup(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings, for `repr`."""
-        settings = {"gamma": self.gamma, "prob": self.prob, "off_step": self.off_step, "mixer": self.mixer}
+        settings: dict[str, Any] = {
+            "gamma": self.gamma,
+            "prob": self.prob,
+            "off_step": self.off_step,
+            "mixer": self.mixer,
+        }
         layer = f"input of {self.input_of!r}" if self.input_of else self.feature_layer
         settings |= {"labeler": type(self.labeler).__name__, "features": layer}
         return ", ".join(f"{name}={value}" for name, value in settings.items() if value is not None)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert the module; the labeler sees the buffer of gamma where it is now."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if isinstance(self.labeler, GenLabel | OnlineGenLabel) and isinstance(self.labeler.gamma, Tensor):
             self.labeler.gamma = self._gamma
         return self
