@@ -64,8 +64,9 @@ def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: i
     for _ in range(epochs):
         for x, y, *_ in batches:
             with torch.autocast(batches.device.type, torch.bfloat16, enabled=gpu):
-                scores = network(mixup.mix(x, y))
-            loss = mixup.loss(scores)
+                batch = mixup.mix(x, y)
+                scores = network(batch.x)
+            loss = batch.loss(scores)
             sgd.zero_grad()
             loss.backward()
             sgd.step()
@@ -83,8 +84,9 @@ def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
 
     def step() -> torch.Tensor:
         with torch.autocast("cuda", torch.bfloat16):
-            scores = network(mixup.apply_draw(*static))
-        loss = mixup.loss(scores)
+            batch = mixup.apply_draw(*static)
+            scores = network(batch.x)
+        loss = batch.loss(scores)
         sgd.zero_grad()
         loss.backward()
         sgd.step()

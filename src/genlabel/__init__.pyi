@@ -21,7 +21,7 @@ from .estimators import (
 from .evaluation.diagnosis import diagnose
 from .integrations import GenLabelMixup
 from .labeling import GenLabel, GenLabelSampler, LinearLabel, OnlineGenLabel
-from .mixing import CutMix, GenMix, ManifoldMixup, Mixup
+from .mixing import CutMix, GenMix, ManifoldMixup, Mixup, RandomChoice
 from .model_selection.options import GridSearch, HalvingSearch, TrainingOptions
 from .persistence import export_onnx, load_model, save_model
 from .reporting import write_report
@@ -53,6 +53,7 @@ __all__ = [
     "Mixup",
     "MixupClassifier",
     "OnlineGenLabel",
+    "RandomChoice",
     "SoftLabelClassifier",
     "StackedDensity",
     "TrainingOptions",

@@ -132,7 +132,14 @@ _fit: ContextVar[FitProgress | None] = ContextVar("fit", default=None)
 def use_callback(callback: Callback) -> Iterator[None]:
     """Report the fits of estimators and densities in this block to a callback; safe in threads.
 
-    An inner block replaces the callback of an outer one. :class:`Callback` has an example.
+    An inner block replaces the callback of an outer one.
+
+    >>> from genlabel import MixupClassifier
+    >>> model, stages = MixupClassifier().set_params(training__epochs=2), set()
+    >>> with use_callback(LambdaCallback(on_progress=lambda event: stages.add(event.stage))):
+    ...     _ = model.fit([[0.0], [1.0], [2.0], [4.0], [5.0], [6.0]], [0, 0, 0, 1, 1, 1])
+    >>> any(stage.startswith("search") for stage in stages)
+    True
     """
     token = _callback.set(callback)
     try:

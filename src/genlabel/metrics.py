@@ -40,7 +40,12 @@ def score(model: Any, X: Any, y: Any) -> dict[str, float]:
 
 
 def predict_log_proba(model: Any, X: Any) -> NDArray[np.float64]:
-    """Return the log-probabilities (m, k) of a fitted classifier, or the logarithms of its probabilities."""
+    """Return the log-probabilities (m, k) of a fitted classifier, or the logarithms of its probabilities.
+
+    >>> from sklearn.dummy import DummyClassifier
+    >>> predict_log_proba(DummyClassifier(strategy="uniform").fit([[0], [1]], ["no", "yes"]), [[2]]).round(3)
+    array([[-0.693, -0.693]])
+    """
     with np.errstate(divide="ignore"):
         if hasattr(model, "predict_log_proba"):
             return np.asarray(model.predict_log_proba(X), dtype=np.float64)

@@ -1,9 +1,9 @@
 """Registries: densities, mixers, labelers, samplers and attacks by name.
 
-A class registers itself with one line above it, `@DENSITIES.register("kernel")`; its name then works in constructors,
-on the command line and in saved models. Another package registers its classes by an entry point of the group
-`genlabel.densities`, `genlabel.mixing` (samplers too), `genlabel.labeling` or `genlabel.attacks`: the module that it
-names is imported when names are looked up.
+A class in a module of the package registers itself with one line above it, `@DENSITIES.register("kernel")`; its name
+then works in constructors, on the command line and in saved models. Another package registers its classes by an entry
+point of the group `genlabel.densities`, `genlabel.mixing` (samplers too), `genlabel.labeling` or `genlabel.attacks`:
+the module that it names is imported when names are looked up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from typing import Any, Generic, TypeVar, cast
 
 from genlabel._validation import check_choice
@@ -28,11 +29,11 @@ class Registry(Generic[_T]):
     kind : str
         Word for an entry in messages, such as "density".
     packages : str
-        Packages whose import registers our own classes. The first is also the group of the entry points of others.
+        Packages whose modules register our own classes. The first is also the group of the entry points of others.
 
     Examples
     --------
-    >>> shapes = Registry("shape", "genlabel")
+    >>> shapes = Registry("shape", "genlabel.mixing")
     >>> @shapes.register("square", side=2)
     ... class Square:
     ...     def __init__(self, side=1):
@@ -88,8 +89,10 @@ class Registry(Generic[_T]):
         if self._complete:
             return
         self._complete = True
-        for package in self.packages:
-            import_module(package)
+        for name in self.packages:
+            package = import_module(name)
+            for module in iter_modules(getattr(package, "__path__", ()), f"{name}."):  # a single module has no path
+                import_module(module.name)
         for point in entry_points(group=self.packages[0]):
             point.load()
 

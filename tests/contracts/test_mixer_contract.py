@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup, RandomChoice
 from genlabel.mixing.base import blend, check_within_batch, draw_to_device
 from genlabel.registry import MIXERS as REGISTRY
 from genlabel.testing import check_mixer
@@ -40,6 +40,10 @@ MIXERS: list[tuple[Mixer, tuple[int, ...]]] = [
     (ManifoldMixup(alpha=1.0, depths=(1,), lam_per="sample"), (4,)),
     (CutMix(alpha=0.5, lam_per="batch"), (1, 6, 6)),
     (CutMix(pixels=8), (2, 8, 8)),
+    (Mixup(alpha=0.5, lam_per="pair"), (4,)),
+    (CutMix(lam_per="pair"), (1, 6, 6)),
+    (RandomChoice(p=(1.0, 0.0)), (1, 6, 6)),
+    (RandomChoice([Mixup(0.2), ManifoldMixup(depths=(1,))]), (4,)),
     (FirstPartner(), (2,)),
     (HeavierParent(), (2,)),
 ]
@@ -99,7 +103,7 @@ def test_mixers_are_linear_exactly_if_they_declare_it(mixer: Mixer, shape: tuple
     X, draw = points(30, shape), mixer.draw(30, 2)
     by_hand = np.array([draw.lam[i] * X[i] + (1 - draw.lam[i]) * X[j] for i, j in enumerate(draw.partner)])
     close = np.allclose(mixer.mix(X, draw), by_hand, rtol=1e-13)
-    assert close == (mixer.linear or isinstance(mixer, HeavierParent))
+    assert close == (mixer.linear or isinstance(mixer, HeavierParent | RandomChoice))  # which may draw a blend
 
 
 def test_a_numpy_matrix_is_mixed_row_by_row() -> None:

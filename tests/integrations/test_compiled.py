@@ -19,20 +19,21 @@ def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Te
         nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10)
     )
     mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=layers, gamma=0.5, statistics=statistics)
-    network(mixup.mix(x, y))
-    mixup.target()
+    batch = mixup.mix(x, y)
+    network(batch.x)
+    batch.target()
     state, draw = {name: value.clone() for name, value in mixup.state_dict().items()}, mixup.draw(64)
     results = []
     for compiled in (False, True):
         mixup.load_state_dict(state)
-        apply, net, target = (
+        apply, net, labels = (
             torch.compile(part, fullgraph=True, backend="eager") if compiled else part
-            for part in (mixup.apply_draw, network, mixup.target)
+            for part in (mixup.apply_draw, network, mixup.labels_of)
         )
-        mixed = apply(x, y, draw)
-        scores = net(mixed)
-        results.append((mixed, scores, target(), *mixup.density.buffers()))
+        batch = apply(x, y, draw)
+        scores = net(batch.x)
+        results.append((batch.x, scores, labels(batch), *mixup.density.buffers()))
     torch.testing.assert_close(*results)
     network.eval()
-    assert mixup.mix(x, y) is x
+    assert mixup.mix(x, y).x is x
     torch.testing.assert_close(torch.compile(network, backend="eager")(x), network(x))

@@ -25,7 +25,8 @@ def train(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y: Tensor) -> Non
     identity = MixParams(torch.arange(len(x[0])), torch.ones(len(x[0]), dtype=torch.float64))
     for points, labels in zip(x, y, strict=True):
         optimizer.zero_grad()
-        mixup.loss(network(mixup.apply_draw(points, labels, identity))).backward()
+        batch = mixup.apply_draw(points, labels, identity)
+        batch.loss(network(batch.x)).backward()
         optimizer.step()
 
 

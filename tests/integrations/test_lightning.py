@@ -66,9 +66,10 @@ class MixingModule(PlainModule):
         )  # fmt: skip
 
     def training_step(self, batch: Any, index: int) -> Tensor:
-        scores = self(self.mixup.mix(*batch))
-        self.targets["train"].append(self.mixup.target(scores))
-        loss = self.mixup.loss(scores)
+        mixed = self.mixup.mix(*batch)
+        scores = self(mixed.x)
+        self.targets["train"].append(mixed.target(scores))
+        loss = mixed.loss(scores)
         self.losses.append(float(loss.detach()))
         return loss
 

@@ -55,8 +55,9 @@ def test_labels_equal_a_pass_by_hand(
     index = 2 if layer == "layer2" else 1
     for _ in range(3):
         draw = copy.deepcopy(mixup).draw(len(x))
-        scores = network(mixup.mix(x, y))
-        target = mixup.target(scores)
+        batch = mixup.mix(x, y)
+        scores = network(batch.x)
+        target = batch.target(scores)
         clean = {"near": 0, "clean": 64, "part": 16}[statistics]
         buffers = [buffer.clone() for buffer in copied.buffers()]
         before = walk(copied, x[:clean], mixer, None)[index] if clean else None
@@ -68,7 +69,7 @@ def test_labels_equal_a_pass_by_hand(
         expected_target = oracle.label(expected[index].detach(), targets, draw)
         torch.testing.assert_close(scores, expected[0])
         torch.testing.assert_close(target, expected_target)
-        torch.testing.assert_close(mixup.loss(scores), -(expected_target * scores.log_softmax(1)).sum(1).mean())
+        torch.testing.assert_close(batch.loss(scores), -(expected_target * scores.log_softmax(1)).sum(1).mean())
     for first, second in zip(network.buffers(), copied.buffers(), strict=True):
         torch.testing.assert_close(first, second)
 
@@ -78,8 +79,9 @@ def test_gamma_zero_equals_mixup(mixer: Mixer, make_network: Make, digits: Batch
     (x, y), network = digits, make_network()
     mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=LAYERS, gamma=0.0)
     draw = copy.deepcopy(mixup).draw(len(x))
-    network(mixup.mix(x, y))
-    torch.testing.assert_close(mixup.target(), blend(torch.eye(10)[y], draw))
+    batch = mixup.mix(x, y)
+    network(batch.x)
+    torch.testing.assert_close(batch.target(), blend(torch.eye(10)[y], draw))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
@@ -90,10 +92,11 @@ def test_batches_of_any_size_are_not_modified(n: int, per: str, soft: bool, make
     network, originals = make_network(), (x.clone(), y.clone())
     mixup = GenLabelMixup(network, num_classes=10, mixer=Mixup(lam_per=per), gamma=0.5)
     labels = 0.9 * torch.eye(10)[y] + 0.01 if soft else y
-    loss = mixup.loss(network(mixup.mix(x, labels)))
+    batch = mixup.mix(x, labels)
+    loss = batch.loss(network(batch.x))
     loss.backward()
     assert torch.isfinite(loss)
-    target = mixup.target()
+    target = batch.target()
     assert target.dtype == torch.float32
     assert not target.requires_grad
     torch.testing.assert_close(target.sum(1), torch.ones(n))
@@ -107,8 +110,9 @@ def test_top_k_limits_the_classes_of_a_label(top: int | None, make_network: Make
     network = make_network()
     settings = {"statistics": "clean", "temperature": 50.0}
     mixup = GenLabelMixup(network, num_classes=10, gamma=1.0, top_k=top, **settings)
-    network(mixup.mix(*digits))
-    assert int((mixup.target() > 0).sum(1).max()) == (10 if top is None else top)
+    batch = mixup.mix(*digits)
+    network(batch.x)
+    assert int((batch.target() > 0).sum(1).max()) == (10 if top is None else top)
 
 
 def test_warmup_interpolates_from_mixup_to_gamma(make_network: Make, digits: Batch) -> None:
@@ -121,8 +125,9 @@ def test_warmup_interpolates_from_mixup_to_gamma(make_network: Make, digits: Bat
             mixups.append([])
             for _ in range(5):
                 draw = copy.deepcopy(mixup).draw(64)
-                network(mixup.mix(*digits))
-                mixups[-1].append(mixup.target() - blend(torch.eye(10)[digits[1]], draw))
+                batch = mixup.mix(*digits)
+                network(batch.x)
+                mixups[-1].append(batch.target() - blend(torch.eye(10)[digits[1]], draw))
     for step, (whole, part) in enumerate(zip(*mixups, strict=True), start=1):
         torch.testing.assert_close(part, whole * min(1.0, step / 4))
 
@@ -132,12 +137,12 @@ def test_class_indices_are_exact_in_bfloat16() -> None:
     x, y = torch.rand(8, 4, dtype=torch.bfloat16), torch.arange(257, 265)
     for mixup in (GenLabelMixup(network, num_classes=300, gamma=0.0), GenLabelMixup(network, num_classes=300)):
         draw = copy.deepcopy(mixup).draw(8)
-        mixed = mixup.mix(x, y)
-        assert mixed.dtype == torch.bfloat16
-        assert mixup.loss(network(mixed)).dtype == torch.float32
-        assert mixup.target().dtype == torch.float32
+        batch = mixup.mix(x, y)
+        assert batch.x.dtype == torch.bfloat16
+        assert batch.loss(network(batch.x)).dtype == torch.float32
+        assert batch.target().dtype == torch.float32
         if mixup.gamma == 0.0:
-            torch.testing.assert_close(mixup.target(), blend(torch.eye(300)[y], draw))
+            torch.testing.assert_close(batch.target(), blend(torch.eye(300)[y], draw))
     first, target = GenLabelMixup(num_classes=300, gamma=0.0)(x, y)
     assert (first.dtype, target.dtype) == (torch.bfloat16, torch.float32)
     assert set(target.nonzero()[:, 1].tolist()) == set(range(257, 265))
@@ -147,15 +152,16 @@ def test_class_indices_are_exact_in_bfloat16() -> None:
 def test_evaluation_neither_mixes_nor_learns(whose: str, make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
     mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS)
-    network(mixup.mix(x, y))  # abandoned without a loss
+    network(mixup.mix(x, y).x)  # abandoned without a loss
     (mixup if whose == "mixup" else network).eval()
     state = {name: value.clone() for name, value in mixup.state_dict().items()}
     plain = copy.deepcopy(network)
-    assert mixup.mix(x, y) is x
+    batch = mixup.mix(x, y)
+    assert batch.x is x
     scores = network(x)
     torch.testing.assert_close(scores, plain(x))
-    torch.testing.assert_close(mixup.loss(scores), nn.functional.cross_entropy(scores, y))
-    assert float(mixup.accuracy(scores).weighted) == float((scores.argmax(1) == y).float().mean())
+    torch.testing.assert_close(batch.loss(scores), nn.functional.cross_entropy(scores, y))
+    assert float(batch.accuracy(scores).weighted) == float((scores.argmax(1) == y).float().mean())
     for name, value in mixup.state_dict().items():
         assert torch.equal(value, state[name])
     mixed, target = mixup.eval()(x, y)
@@ -179,10 +185,10 @@ def test_a_copy_of_the_network_has_no_active_hooks(copied: Callable[[nn.Module],
     (x, y), network = digits, nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
     plain = network(x)
     mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "2"))
-    mixup.mix(x, y)  # the hooks are open
+    batch = mixup.mix(x, y)  # the hooks are open
     torch.testing.assert_close(copied(network)(x), plain)
     assert not torch.allclose(network(x), plain)
-    assert mixup.target().shape == (64, 10)
+    assert batch.target().shape == (64, 10)
 
 
 def test_a_copy_of_network_and_mixup_is_independent(make_network: Make, digits: Batch) -> None:
@@ -192,7 +198,8 @@ def test_a_copy_of_network_and_mixup_is_independent(make_network: Make, digits: 
     )
     copied = copy.deepcopy(both)
     for _ in range(3):
-        losses = [pair["mixup"].loss(pair["network"](pair["mixup"].mix(*digits))) for pair in (both, copied)]
+        batches = [(pair["mixup"].mix(*digits), pair["network"]) for pair in (both, copied)]
+        losses = [batch.loss(network(batch.x)) for batch, network in batches]
         torch.testing.assert_close(*losses)
     assert copied["mixup"].network is copied["network"]
 
@@ -204,8 +211,9 @@ def test_hooks_are_removed_on_exit(make_network: Make, digits: Batch) -> None:
         mixup.mix(*digits)
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in network.modules())
     torch.testing.assert_close(network(digits[0]), make_network()(digits[0]))
-    network(mixup.mix(*digits))  # registers the hooks again
-    assert mixup.target().shape == (64, 10)
+    batch = mixup.mix(*digits)  # registers the hooks again
+    network(batch.x)
+    assert batch.target().shape == (64, 10)
 
 
 def test_a_resumed_run_is_the_same(make_network: Make, digits: Batch) -> None:
@@ -214,8 +222,9 @@ def test_a_resumed_run_is_the_same(make_network: Make, digits: Batch) -> None:
         return network, GenLabelMixup(network, num_classes=10, gamma=0.5, warmup_steps=3, seed=5, temperature="mixup")
 
     def step(network: nn.Module, mixup: GenLabelMixup) -> Tensor:
-        network(mixup.mix(*digits))
-        return mixup.target()
+        batch = mixup.mix(*digits)
+        network(batch.x)
+        return batch.target()
 
     network, mixup = make()
     for _ in range(3):
@@ -249,11 +258,12 @@ def test_a_staged_network_uses_the_input_of_its_head(digits: Batch) -> None:
     mixup = GenLabelMixup(network, num_classes=10, gamma=1.0, statistics="clean")
     x = digits[0].flatten(1)
     draw = copy.deepcopy(mixup).draw(64)
-    network(mixup.mix(x, digits[1]))
+    batch = mixup.mix(x, digits[1])
+    network(batch.x)
     oracle = OnlineGenLabel(OnlineGaussianDensity(10, statistics="clean"), gamma=1.0)
     oracle.observe(network.encode(x, 1), torch.eye(10)[digits[1]], draw)
     expected = oracle.label(network.encode(blend(x, draw), 1).detach(), torch.eye(10)[digits[1]], draw)
-    torch.testing.assert_close(mixup.target(), expected)
+    torch.testing.assert_close(batch.target(), expected)
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
@@ -268,12 +278,14 @@ def test_a_step_does_not_synchronize_the_gpu(
     mixup = GenLabelMixup(
         network, num_classes=10, mixer=mixer, mix_layers=LAYERS, statistics=statistics, warmup_steps=5
     ).cuda()
-    mixup.loss(network(mixup.mix(x, y))).backward()
+    batch = mixup.mix(x, y)
+    batch.loss(network(batch.x)).backward()
     with nothing_waits():
-        scores = network(mixup.mix(x, y))
-        mixup.loss(scores).backward()
-        accuracy = mixup.accuracy(scores)
-    assert mixup.target().device == x.device
+        batch = mixup.mix(x, y)
+        scores = network(batch.x)
+        batch.loss(scores).backward()
+        accuracy = batch.accuracy(scores)
+    assert batch.target().device == x.device
     assert 0.0 <= float(accuracy.weighted) <= 1.0
 
 
@@ -294,19 +306,55 @@ def test_accuracy_counts_both_parents() -> None:
 def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
     """Take features from a layer before the mixed layer."""
     mixer = ManifoldMixup(depths=(2,))
-    network(GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=LAYERS, feature_layer="layer1").mix(x, y))
+    mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=LAYERS, feature_layer="layer1")
+    network(mixup.mix(x, y).x)
+
+
+def second_pass(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y: Tensor) -> None:
+    """The labels of one batch, and the scores of another."""
+    batch = mixup.mix(x, y)
+    batch.loss(network(batch.x))
+    batch.loss(network(x.flip(0)))
+
+
+def other_points(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y: Tensor) -> None:
+    """A pass over points that were not mixed."""
+    mixup.mix(x, y).loss(network(x))
+
+
+def older_batch(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y: Tensor) -> None:
+    """The loss of a batch after the next one was mixed."""
+    first, second = mixup.mix(x, y), mixup.mix(x, y)
+    first.loss(network(second.x))
+
+
+def evaluation_in_between(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y: Tensor) -> None:
+    """A batch that was mixed for training, and scores of an evaluation."""
+    batch = mixup.mix(x, y)
+    batch.loss(network(batch.x))
+    batch.loss(network.eval()(x))
+
+
+def mixed_by_chance(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y: Tensor) -> None:
+    """Every other batch is mixed, and the batch takes the place of its points."""
+    for chance in (False, True):
+        network(mixup.mix(x, y) if chance else x)
 
 
 @pytest.mark.parametrize(
     "call, error, keyword",
     [
-        (lambda m, n, x, y: m.loss(torch.zeros(64, 10)), RuntimeError, "batch"),
-        (lambda m, n, x, y: m.accuracy(torch.zeros(64, 10)), RuntimeError, "batch"),
-        (lambda m, n, x, y: (m.mix(x, y), m.target()), RuntimeError, "'fc'"),
-        (lambda m, n, x, y: (n(m.mix(x, y)), n(x), m.target()), RuntimeError, "2 times"),
-        (lambda m, n, x, y: (n(m.mix(x, y)), m.loss(torch.zeros(64, 9))), ValueError, r"\(64, 9\)"),
-        (lambda m, n, x, y: m.loss({"logits": n(m.mix(x, y))}), TypeError, "dict"),
-        (lambda m, n, x, y: (m.loss(n(m.mix(x, y))), m.loss(n.eval()(x))), RuntimeError, "evaluation"),
+        (lambda m, n, x, y: m.mix(x, y).loss(torch.zeros(64, 10)), RuntimeError, "has not run"),
+        (lambda m, n, x, y: m.mix(x, y).target(), RuntimeError, "has not run"),
+        (lambda m, n, x, y: m.mix(x, y).loss(torch.zeros(64, 9)), RuntimeError, "has not run"),
+        (lambda m, n, x, y: (b := m.mix(x, y), n(b.x), b.loss(torch.zeros(64, 9))), ValueError, r"\(64, 9\)"),
+        (lambda m, n, x, y: (b := m.mix(x, y)).loss({"logits": n(b.x)}), TypeError, "dict"),
+        (lambda m, n, x, y: second_pass(m, n, x, y), RuntimeError, "has seen other points"),
+        (lambda m, n, x, y: second_pass(m.eval(), n, x, y), RuntimeError, "has seen other points"),
+        (lambda m, n, x, y: other_points(m, n, x, y), RuntimeError, "not seen batch.x"),
+        (lambda m, n, x, y: older_batch(m, n, x, y), RuntimeError, "another batch"),
+        (lambda m, n, x, y: evaluation_in_between(m, n, x, y), RuntimeError, "evaluation"),
+        (lambda m, n, x, y: mixed_by_chance(m, n, x, y), TypeError, "MixedBatch"),
         (lambda m, n, x, y: m.mix((255 * x).to(torch.uint8), y), TypeError, "uint8"),
         (lambda m, n, x, y: m.mix(x.numpy(), y), TypeError, "ndarray"),
         (lambda m, n, x, y: m.mix(x, y + 5), ValueError, "5 to 14"),
@@ -361,8 +409,9 @@ class Shared(nn.Module):
 def test_mixing_after_a_layer_that_does_not_run_once_raises(name: str, keyword: str) -> None:
     network = Shared()
     mixup = GenLabelMixup(network, num_classes=3, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", name), gamma=0.0)
+    batch = mixup.mix(torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1]))
     with pytest.raises(RuntimeError, match=keyword):
-        mixup.loss(network(mixup.mix(torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1]))))
+        batch.loss(network(batch.x))
 
 
 def test_mixing_after_a_tuple_mixes_its_first_item() -> None:
@@ -383,5 +432,6 @@ def test_mixing_after_a_tuple_mixes_its_first_item() -> None:
     network, x, y = Two(), torch.rand(4, 5, 3), torch.tensor([0, 1, 1, 0])
     mixup = GenLabelMixup(network, num_classes=2, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "pair"))
     expected = blend(network.head(x.mean(1)), copy.deepcopy(mixup).draw(4))
-    torch.testing.assert_close(network(mixup.mix(x, y)), expected)
-    assert mixup.target().shape == (4, 2)
+    batch = mixup.mix(x, y)
+    torch.testing.assert_close(network(batch.x), expected)
+    assert batch.target().shape == (4, 2)

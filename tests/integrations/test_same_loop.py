@@ -40,7 +40,8 @@ def test_the_losses_are_the_same(mixer: Mixer, statistics: str, digits: tuple[Te
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
     losses = []
     for _ in range(steps):
-        loss = mixup.loss(network(mixup.mix(x, y)))
+        batch = mixup.mix(x, y)
+        loss = batch.loss(network(batch.x))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -25,11 +25,12 @@ def check_training_steps(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y:
     """Train for three steps; check that labels sum to one and every parameter has a gradient."""
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     for _ in range(3):
-        loss = mixup.loss(network(mixup.mix(x, y)))
+        batch = mixup.mix(x, y)
+        loss = batch.loss(network(batch.x))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        torch.testing.assert_close(mixup.target().sum(1), torch.ones(len(x)))
+        torch.testing.assert_close(batch.target().sum(1), torch.ones(len(x)))
     assert all(p.grad is not None for p in network.parameters())
     assert float(mixup.density.steps) == 3.0
 
@@ -45,10 +46,10 @@ def test_a_network_of_torchvision(mixer: Mixer, batch: tuple[Tensor, Tensor]) ->
         other, num_classes=5, mixer=mixer, mix_layers=LAYERS, feature_layer="layer4", statistics="clean"
     )
     with_layer_name.load_state_dict(mixup.state_dict())
-    network(mixup.mix(*batch))
-    other(with_layer_name.mix(*batch))
-    torch.testing.assert_close(
-        with_layer_name.target(), mixup.target(), rtol=1e-3, atol=1e-4
+    first, second = mixup.mix(*batch), with_layer_name.mix(*batch)
+    network(first.x)
+    other(second.x)
+    torch.testing.assert_close(second.target(), first.target(), rtol=1e-3, atol=1e-4
     )  # pooled layer4 is fc's input
 
 

@@ -14,7 +14,7 @@ from scipy.stats import beta, chisquare, kstest, uniform
 import genlabel.mixing as mixing_package
 from genlabel import GaussianDensity, GenLabel, GenLabelMixup, GenLabelSampler, GenMix, LinearLabel
 from genlabel.densities import fixed_gaussians
-from genlabel.mixing import CutMix, HiddenGenMix, ManifoldMixup, Mixer, MixParams, Mixup, Sampler
+from genlabel.mixing import CutMix, HiddenGenMix, ManifoldMixup, Mixer, MixParams, Mixup, RandomChoice, Sampler
 from genlabel.training.networks import MLP
 
 MIN_P_VALUE = 1e-6
@@ -23,6 +23,7 @@ MIXERS: dict[str, Callable[[float], Mixer]] = {
     "mixup": lambda alpha: Mixup(alpha),
     "mixup, batch": lambda alpha: Mixup(alpha, lam_per="batch"),
     "mixup, set": lambda alpha: Mixup(alpha, pairs="set"),
+    "choice": lambda alpha: RandomChoice([Mixup(alpha), ManifoldMixup(alpha, lam_per="sample")]),
     "manifold": lambda alpha: ManifoldMixup(alpha, lam_per="sample"),
     "manifold, batch": lambda alpha: ManifoldMixup(alpha),
     "cutmix": lambda alpha: CutMix(alpha),
@@ -61,7 +62,7 @@ def test_weights_have_the_distribution_of_alpha(make: Callable[[float], Mixer], 
     cdf = (
         cutmix_lam_cdf(alpha, np.random.default_rng([seed, 1])) if isinstance(mixer, CutMix) else beta(alpha, alpha).cdf
     )
-    lam = weights(partial(mixer.draw, rng=rng), mixer.get_params()["lam_per"] == "batch")
+    lam = weights(partial(mixer.draw, rng=rng), mixer.get_params().get("lam_per") == "batch")
     assert kstest(lam, cdf).pvalue > MIN_P_VALUE
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup, RandomChoice
 from genlabel.mixing.base import blend
 
 MIXUPS: list[Mixer] = [
@@ -64,3 +64,37 @@ def test_lam_per_batch_or_sample(n: int, alpha: float) -> None:
 
 def test_max_depth_is_the_deepest_stage() -> None:
     assert [ManifoldMixup(depths=depths).max_depth for depths in ((), (0,), (2, 0, 1))] == [0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    "mixer", [Mixup(0.7, lam_per="pair"), CutMix(lam_per="pair"), CutMix(lam_per="pair", pixels=9)], ids=repr
+)
+@pytest.mark.parametrize("n", [1, 2, 7, 8])
+def test_rows_of_a_pair_are_partners_with_one_weight(mixer: Mixer, n: int) -> None:
+    draw, rows = mixer.draw(n, 3), np.arange(n)
+    assert (draw.partner[draw.partner] == rows).all()
+    assert (draw.partner == rows).sum() == n % 2
+    assert (draw.lam[draw.partner] == draw.lam).all()
+    assert draw.box is None or (draw.box[draw.partner] == draw.box).all()
+
+
+def test_each_mixer_of_a_choice_has_its_probability() -> None:
+    mixers, p = [Mixup(), CutMix(), ManifoldMixup(depths=(2,))], [0.2, 0.5, 0.3]
+    mixer, rng = RandomChoice(mixers, p), np.random.default_rng(0)
+    draws = [mixer.draw(5, rng) for _ in range(2000)]
+    shares = [
+        np.mean([draw.depth == 0 and not draw.box.any() for draw in draws]),
+        np.mean([bool(draw.box.any()) for draw in draws]),
+        np.mean([draw.depth == 2 for draw in draws]),
+    ]
+    np.testing.assert_allclose(shares, p, atol=4 * (0.25 / 2000) ** 0.5)
+    X = rng.normal(size=(5, 2, 6, 6))
+    for draw in draws[:50]:
+        expected = CutMix().mix(X, draw) if draw.box.any() else blend(X, draw)
+        np.testing.assert_allclose(mixer.mix(X, draw), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mixer", [RandomChoice([]), RandomChoice(p=(0.5, 0.6)), RandomChoice(p=(1.0,))], ids=repr)
+def test_a_choice_needs_mixers_and_their_probabilities(mixer: RandomChoice) -> None:
+    with pytest.raises(ValueError, match=r"mixers|probabilities"):
+        mixer.draw(3)

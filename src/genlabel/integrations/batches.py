@@ -1,36 +1,101 @@
-"""Mixed batches: their state, checks of their points and labels, and the accuracy of scores for them."""
+"""Mixed batches: their points, labels, loss and accuracy; checks of what is mixed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import torch
 from torch import Tensor
 
+from genlabel._validation import check_choice
 from genlabel.mixing import MixParams
 
+if TYPE_CHECKING:
+    from genlabel.integrations.mixup import GenLabelMixup
 
-@dataclass
-class PendingBatch:
-    """State of a batch between its mixing and its loss."""
 
+@final
+@dataclass(eq=False)
+class MixedBatch:
+    """A batch that :meth:`GenLabelMixup.mix` returns: points for the network, and the labels and loss of its scores.
+
+    It is used for one pass of the network: `batch.loss(network(batch.x))`. A loss for the scores of another pass is an
+    error. A transform after mixing assigns `batch.x` before the pass.
+
+    >>> from genlabel import GenLabelMixup
+    >>> network = torch.nn.Linear(4, 3)
+    >>> mixup = GenLabelMixup(network, num_classes=3)
+    >>> batch = mixup.mix(torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1]))
+    >>> loss = batch.loss(network(batch.x))
+    >>> batch.target().sum(1)
+    tensor([1., 1., 1., 1., 1.])
+    """
+
+    x: Tensor
+    """Points for the network: the mixed ones, or those given if a hidden layer mixes them."""
     y: Tensor
-    """Labels as given."""
-    targets: Tensor
+    """Labels as given: class indices (n,), or soft labels (n, k)."""
+    draw: MixParams | None
+    """The pairs and weights of the mix; None in evaluation, where nothing is mixed."""
+    mixup: GenLabelMixup = field(repr=False)
+    targets: Tensor = field(repr=False)
     """Labels before mixing, (n, k)."""
-    draw: MixParams | None = None
-    """None in evaluation, where nothing is mixed."""
-    clean_features: Tensor | None = None
+    clean_features: Tensor | None = field(default=None, repr=False)
     """Features of clean rows, if the density learns from these."""
-    labels: Tensor | None = None
+    labels: Tensor | None = field(default=None, repr=False)
     """Labels of the mixed batch, once they are computed."""
-    awaits_pass: bool = False
-    """True if it was mixed in training mode and needs captured features: its labels are not for an evaluation."""
+
+    def target(self, scores: Tensor | None = None) -> Tensor:
+        """Return the labels (n, k), float32.
+
+        Labels that come from features of the network need its pass over `x` first. With `scores` (n, k), these must be
+        the scores of that pass.
+        """
+        labels = self.mixup.labels_of(self, must_be_last=scores is not None)
+        if scores is not None and scores.shape != labels.shape:
+            raise ValueError(
+                f"scores have shape {tuple(scores.shape)}, but the labels of the batch {tuple(labels.shape)}; pass "
+                "network(batch.x), and set num_classes to the outputs of the network"
+            )
+        return labels
+
+    def loss(
+        self,
+        scores: Tensor,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> Tensor:
+        """Return the cross-entropy of scores (n, k) and :meth:`target`, computed in float32.
+
+        The parameters are those of `torch.nn.functional.cross_entropy`. With class weights (k,), the mean is divided by
+        the sum of the weights of the labels, as PyTorch does for class indices, but not for soft labels.
+        """
+        if not isinstance(scores, Tensor):
+            raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
+        check_choice("reduction", reduction, ["mean", "sum", "none"])
+        target = self.target(scores)
+        if weight is None or reduction != "mean":
+            return torch.nn.functional.cross_entropy(
+                scores.float(), target, weight, reduction=reduction, label_smoothing=label_smoothing
+            )
+        total = torch.nn.functional.cross_entropy(
+            scores.float(), target, weight, reduction="sum", label_smoothing=label_smoothing
+        )
+        return total / (target * weight).sum()
+
+    def accuracy(self, scores: Tensor) -> MixedAccuracy:
+        """Return the accuracies of scores (n, k).
+
+        `weighted` is the mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j], `dominant` the fraction of
+        predictions equal to the class with the larger weight.
+        """
+        return mixed_accuracy(scores, self.y, self.draw)
 
 
 class MixedAccuracy(NamedTuple):
-    """Two accuracies of scores for a mixed batch, as tensors; `GenLabelMixup.accuracy` returns it."""
+    """Two accuracies of scores for a mixed batch, as tensors; `MixedBatch.accuracy` returns it."""
 
     weighted: Tensor
     """Mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j]; below 1 whenever some y_i differs from y_j."""

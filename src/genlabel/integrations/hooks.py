@@ -1,4 +1,4 @@
-"""Forward hooks: capture the features of a layer in a pass through any network, and mix the output of a layer.
+"""Forward hooks: watch the passes of any network, capture the features of a layer, and mix the output of a layer.
 
 A teacher is a network of which only features are captured: frozen, or the moving average of the trained one.
 """
@@ -41,26 +41,28 @@ def unwrap(network: nn.Module) -> nn.Module:
     return network if inner is None else unwrap(inner)
 
 
-def find_layer(network: nn.Module, name: str | None, num_classes: int) -> HookTarget:
+def find_layer(network: nn.Module, name: str | None, num_classes: int, input_of: str | None = None) -> HookTarget:
     """Return the output of the named module, or the input of the last `nn.Linear` with `num_classes` outputs.
 
-    The name is dotted, as in `network.named_modules()`.
+    With `input_of`, return the input of that module. Names are dotted, as in `network.named_modules()`.
 
     >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> find_layer(network, None, 3).name, find_layer(network, "1", 3).is_input
     ('2', False)
     """
     modules = dict(network.named_modules())
-    if name is not None:
-        if name not in modules or not name:
-            raise ValueError(f"layer {name!r} is not in the network; its modules are {reprlib.repr([*modules][1:])}")
-        return HookTarget(modules[name], name, is_input=False)
+    named = name if input_of is None else input_of
+    if named is not None:
+        if named not in modules or not named:
+            raise ValueError(f"layer {named!r} is not in the network; its modules are {reprlib.repr([*modules][1:])}")
+        return HookTarget(modules[named], named, is_input=input_of is not None)
     outputs = {key: module.out_features for key, module in modules.items() if isinstance(module, nn.Linear)}
     heads = [key for key, size in outputs.items() if size == num_classes]
     if not heads:
         raise ValueError(
             f"the network has no nn.Linear with {num_classes} outputs (those that it has: {reprlib.repr(outputs)}); "
-            "name the layer whose output is the features, such as feature_layer='avgpool'"
+            "set num_classes to the outputs of the network, or name the layer whose output is the features, such as "
+            "feature_layer='avgpool'"
         )
     return HookTarget(modules[heads[-1]], heads[-1], is_input=True)
 
@@ -85,7 +87,7 @@ def pool_features(h: Tensor) -> Tensor:
 class _IdleHook:
     """Hook in a copy of a network, which does nothing."""
 
-    def __call__(self, module: nn.Module, args: Any, output: Any = None) -> None:
+    def __call__(self, *args: Any) -> None:
         return None
 
 
@@ -124,16 +126,87 @@ class _Hook(ABC):
 
     def _never_ran(self) -> RuntimeError:
         return RuntimeError(
-            f"the layer {self.target.name!r} has not run since the batch was mixed: call scores = network(mixup.mix(x, "
-            "y)) first, with the network in training mode. If you did, name a layer that the pass uses, or call "
+            f"the layer {self.target.name!r} has not run since the batch was mixed: call network(batch.x) first, with "
+            "the network in training mode. If you did, name a layer that the pass uses, or call "
             "torch.compiler.reset() if the network was compiled before it had hooks"
         )
 
     def _ran_twice(self) -> RuntimeError:
         return RuntimeError(
-            f"the layer {self.target.name!r} ran {self.count} times since the batch was mixed: name one that runs once "
-            "a pass, and compute the loss before the network sees another batch"
+            f"the layer {self.target.name!r} ran {self.count} times since the batch was mixed; name one that runs once "
+            "in a pass"
         )
+
+
+@final
+class PassHook:
+    """Hook that knows whether a network has seen the points of the last mixed batch, and nothing since.
+
+    >>> network = nn.Linear(2, 3)
+    >>> hook, x = PassHook(network), torch.rand(1, 2)
+    >>> hook.reset()
+    >>> _ = network(x)
+    >>> hook.check(x)
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self.count = 0
+        """Passes since the last batch was mixed; 2 stands for two or more."""
+        self.inputs: tuple[Any, ...] | None = ()
+        """Inputs of the first pass; None once they are checked."""
+        self._handle = root.register_forward_pre_hook(self, with_kwargs=True)
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Receive the inputs of a pass."""
+        if self.count == 0:
+            self.count, self.inputs = 1, (*args, *kwargs.values())
+        else:
+            self.count = 2
+
+    def reset(self) -> None:
+        """Wait for the pass of a new batch."""
+        self.count, self.inputs = 0, ()
+
+    def check(self, x: Tensor) -> None:
+        """Raise unless the network had one pass since the batch was mixed, over its points `x`."""
+        if self.count == 0:
+            raise RuntimeError(
+                "the network has not run since the batch was mixed: call batch.loss(network(batch.x)). If you did, "
+                "call torch.compiler.reset(), because the network was compiled before it had hooks"
+            )
+        if self.count > 1:
+            raise RuntimeError(
+                "the network has seen other points since it saw batch.x; compute the loss, or batch.target(), directly "
+                "after the pass, and mix each batch anew"
+            )
+        if self.inputs is not None and not any(same_memory(value, x) for value in self.inputs):
+            raise RuntimeError(
+                "the network has not seen batch.x but other points; call network(batch.x), and assign batch.x if it is "
+                "transformed after mixing"
+            )
+        self.inputs = None
+
+    def remove(self) -> None:
+        """Remove the hook from the network."""
+        self.reset()
+        self._handle.remove()
+
+    def __reduce__(self) -> tuple[type[_IdleHook], tuple[()]]:
+        return _IdleHook, ()
+
+
+def same_memory(value: Any, x: Tensor) -> bool:
+    """Return True if a value is the tensor x, or a view of the same memory.
+
+    >>> x = torch.rand(2, 3)
+    >>> same_memory(x.flatten(), x), same_memory(x.clone(), x), same_memory(None, x)
+    (True, False, False)
+    """
+    if value is x:
+        return True
+    if not isinstance(value, Tensor) or value.numel() != x.numel():
+        return False
+    return value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 @final
@@ -234,7 +307,7 @@ class Teacher(nn.Module):
     ----------
     network : Module
         Network, which is put in evaluation mode.
-    feature_layer : str or None
+    feature_layer, input_of : str or None
         See :func:`find_layer`.
     num_classes : int
     decay : float in [0, 1) or None
@@ -250,7 +323,12 @@ class Teacher(nn.Module):
     updates: Tensor
 
     def __init__(
-        self, network: nn.Module, feature_layer: str | None, num_classes: int, decay: float | None = None
+        self,
+        network: nn.Module,
+        feature_layer: str | None,
+        num_classes: int,
+        decay: float | None = None,
+        input_of: str | None = None,
     ) -> None:
         super().__init__()
         self.network = unwrap(network)
@@ -258,7 +336,7 @@ class Teacher(nn.Module):
             check_interval("decay", decay, 0.0, 1.0 - 1e-9, "0.999 averages about the last thousand steps")
             self.network = copy.deepcopy(self.network).requires_grad_(False)
         self.network.eval()
-        self.feature_layer, self.num_classes, self.decay = feature_layer, num_classes, decay
+        self.feature_layer, self.input_of, self.num_classes, self.decay = feature_layer, input_of, num_classes, decay
         self.register_buffer("updates", torch.zeros(()))
         self._hook: FeatureHook | None = self._make_hook()
 
@@ -286,7 +364,8 @@ class Teacher(nn.Module):
             buffer.copy_(value)
 
     def _make_hook(self) -> FeatureHook:
-        return FeatureHook(find_layer(self.network, self.feature_layer, self.num_classes), self.network)
+        layer = find_layer(self.network, self.feature_layer, self.num_classes, self.input_of)
+        return FeatureHook(layer, self.network)
 
     def train(self, mode: bool = True) -> Teacher:
         """Stay in evaluation mode."""
@@ -300,7 +379,12 @@ class Teacher(nn.Module):
 
 
 def make_teacher(
-    teacher: nn.Module | str | None, network: nn.Module | None, feature_layer: str | None, k: int, decay: float
+    teacher: nn.Module | str | None,
+    network: nn.Module | None,
+    feature_layer: str | None,
+    input_of: str | None,
+    k: int,
+    decay: float,
 ) -> Teacher | None:
     """Return the teacher for a module, for "ema" or for None."""
     if teacher is None:
@@ -309,7 +393,7 @@ def make_teacher(
         check_choice("teacher", teacher, ["ema"], also="a module")
         if network is None:
             raise ValueError("teacher='ema' needs the network that it averages: GenLabelMixup(network, ...)")
-        return Teacher(network, feature_layer, k, decay)
+        return Teacher(network, feature_layer, k, decay, input_of)
     if network is not None and unwrap(teacher) is unwrap(network):
         raise ValueError("teacher is the network itself; pass a copy, copy.deepcopy(network), or 'ema'")
-    return Teacher(teacher, feature_layer, k)
+    return Teacher(teacher, feature_layer, k, input_of=input_of)

@@ -23,8 +23,9 @@ class GenLabelCallback(_Callback):
 
     Its `training_step` needs no change if its loss takes soft labels: `F.cross_entropy(self(x), y)`. The batch is
     labeled before the network sees it, so that labels come from a fitted density, a teacher, or mixup (gamma=0). Labels
-    from the network's own forward pass need two lines in the module instead of the callback: `self.mixup.mix` and
-    `self.mixup.loss`. An averaged teacher is updated after each batch. Everything learned is in the checkpoint.
+    from the network's own forward pass need two lines in the module instead of the callback: `self.mixup.mix`, and the
+    loss of the batch that it returns. An averaged teacher is updated after each batch. Everything learned is in the
+    checkpoint.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class GenLabelCallback(_Callback):
         if mixup.needs_forward_hook or mixup.mixer.max_depth:
             raise ValueError(
                 "the callback labels a batch before the network sees it: create mixup with density=, teacher= or "
-                "gamma=0, and a mixer of the input; or call self.mixup.mix and self.mixup.loss in training_step"
+                "gamma=0, and a mixer of the input; or call self.mixup.mix, and the loss of its batch, in training_step"
             )
         self.mixup, self._x, self._y = mixup, x, y
 

@@ -18,16 +18,18 @@ from genlabel._arrays import one_hot
 from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
-from genlabel.integrations.batches import MixedAccuracy, PendingBatch, check_batch, mixed_accuracy
-from genlabel.integrations.hooks import FeatureHook, MixHook, find_layer, make_teacher, unwrap
+from genlabel.integrations.batches import MixedBatch, check_batch
+from genlabel.integrations.hooks import FeatureHook, MixHook, PassHook, find_layer, make_teacher, unwrap
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
-from genlabel.mixing import Mixer, MixParams, Mixup
+from genlabel.mixing import Mixer, MixParams, Mixup, RandomChoice
 from genlabel.mixing.base import check_within_batch, draw_to_device
 from genlabel.training.compile import frozen_batchnorm_stats
 from genlabel.training.step import label_batch, num_observed
 
 HAS_TRITON = find_spec("triton") is not None
+DENSITY_SETTINGS = ("beta", "covariance", "statistics", "margin", "share", "temperature")
+"""Parameters of `OnlineGaussianDensity` that `GenLabelMixup` takes."""
 
 
 @cache
@@ -42,8 +44,8 @@ class GenLabelMixup(nn.Module):
 
     In a loop, features of the mixed batch are captured in the forward pass of the loss::
 
-        scores = network(mixup.mix(x, y))
-        loss = mixup.loss(scores)
+        batch = mixup.mix(x, y)
+        loss = batch.loss(network(batch.x))
 
     Before the network, in the call shape of timm and torchvision, labels come from a fitted density or a teacher::
 
@@ -51,7 +53,7 @@ class GenLabelMixup(nn.Module):
 
     Everything learned is in its `state_dict`; the network is not a submodule. Draw t on rank r depends only on
     (seed, r, t), so that a run resumed from a checkpoint sees the same pairs. In evaluation mode (its own, or the
-    network's) nothing is mixed, captured or learned: `mix` returns x, `loss` is the plain cross-entropy, and
+    network's) nothing is mixed, captured or learned: `batch.x` is x, `batch.loss` the plain cross-entropy, and
     `mixup(x, y)` returns x and y as a matrix.
 
     Parameters
@@ -59,16 +61,25 @@ class GenLabelMixup(nn.Module):
     network : Module, optional
         Network that is trained, also wrapped in DistributedDataParallel or torch.compile.
     num_classes : int
-    mixer : Mixer
-        `Mixup()`, `ManifoldMixup(depths=...)` or `CutMix()`.
+    mixer : Mixer or pair of Mixer
+        `Mixup()`, `ManifoldMixup(depths=...)` or `CutMix()`. With a pair, such as `(Mixup(0.8), CutMix())`, a batch is
+        mixed by the second one with probability `switch_prob`.
+    prob : float in [0, 1]
+        Probability that a row is mixed; with one lam per batch, that a batch is. Rows that are not mixed keep lam 1.
+    switch_prob : float in [0, 1]
+    off_step : int or None
+        Number of mixed batches after which training continues without mixing.
     feature_layer : str or None
         Module whose output is the features, averaged over pixels or tokens. None is the input of the last `nn.Linear`
         with `num_classes` outputs.
+    input_of : str or None
+        Module whose input is the features, such as a named head; instead of `feature_layer`.
     mix_layers : sequence of str
         Modules after which a manifold mixer mixes: depth d is `mix_layers[d]`, and "" is the input. Name whole stages
         or blocks: inside a residual block only one of two branches would be mixed, which no hook can detect.
     gamma : float in [0, 1]
-        Weight of the generative label; 0 is mixup. The network trains itself: far above 0.1, accuracy may fall.
+        Weight of the generative label; 0 is mixup. The network trains itself: far above 0.1, accuracy may fall. It may
+        be set at any time, as `prob`, `switch_prob` and `off_step` may.
     top_k : int or None
         Number of classes that share a generative label (arXiv Alg. 3 has 2); None is all.
     same_class : "relabel" or "keep"
@@ -77,6 +88,8 @@ class GenLabelMixup(nn.Module):
         Steps over which gamma grows from 0; only for a density that learns during training.
     density : ClassDensity or OnlineGaussianDensity, optional
         Density fitted to flattened points, or one that learns; `OnlineGaussianDensity(**settings)` by default.
+    labeler : Labeler, optional
+        Another rule for the labels, such as `LogisticLabel()`; instead of gamma and a density.
     teacher : Module, "ema" or None
         Network whose features feed the densities: a module, "ema" (moving average of `network`, see
         :meth:`update_ema`), or None for the forward pass of `network` itself.
@@ -94,27 +107,33 @@ class GenLabelMixup(nn.Module):
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
     >>> mixup = GenLabelMixup(network, num_classes=10)
     >>> x, y = torch.rand(4, 1, 8, 8), torch.tensor([3, 1, 4, 1])
-    >>> loss = mixup.loss(network(mixup.mix(x, y)))
-    >>> mixup.target().sum(1)
+    >>> batch = mixup.mix(x, y)
+    >>> loss = batch.loss(network(batch.x))
+    >>> batch.target().sum(1)
     tensor([1., 1., 1., 1.])
     """
 
-    _device_marker: Tensor
-    """Buffer that only holds the device of this module."""
+    _gamma: Tensor
+    """Weight of the generative label, a buffer: a compiled or captured step sees a new value."""
 
     def __init__(
         self,
         network: nn.Module | None = None,
         *,
         num_classes: int,
-        mixer: Mixer | None = None,
+        mixer: Mixer | Sequence[Mixer] | None = None,
+        prob: float = 1.0,
+        switch_prob: float = 0.5,
+        off_step: int | None = None,
         feature_layer: str | None = None,
+        input_of: str | None = None,
         mix_layers: Sequence[str] = ("",),
         gamma: float = 0.1,
         top_k: int | None = 2,
         same_class: str = "relabel",
         warmup_steps: int = 0,
         density: ClassDensity | OnlineGaussianDensity | None = None,
+        labeler: Labeler | None = None,
         teacher: nn.Module | str | None = None,
         decay: float = 0.999,
         seed: int = 0,
@@ -122,25 +141,35 @@ class GenLabelMixup(nn.Module):
         **settings: Any,
     ) -> None:
         super().__init__()
-        self.num_classes = check_count("num_classes", num_classes, low=2)
-        self.gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
-        self.compiled = compiled
-        self.seed, self.feature_layer = check_count("seed", seed, low=0), feature_layer
-        self.mix_layers = tuple(mix_layers)
-        self.mixer = _check_mixer(Mixup() if mixer is None else mixer, self.mix_layers)
-        self._network = () if network is None else (unwrap(network),)  # in a tuple, so that it is no submodule
-        if density is not None and settings:
+        if settings and (density is not None or labeler is not None):
             raise ValueError(f"{', '.join(settings)} are settings of a new density; pass density= with them")
-        self.density = OnlineGaussianDensity(num_classes, **settings) if density is None else density
-        self.labeler = _make_labeler(self.density, num_classes, self.gamma, top_k, same_class, warmup_steps)
-        self.teacher = make_teacher(teacher, network, feature_layer, num_classes, decay)
-        if network is None and self.needs_forward_hook:
-            raise ValueError(f"gamma={gamma:g} needs a network, a teacher or a fitted density; gamma=0 is mixup")
+        if labeler is not None and (density is not None or teacher is not None):
+            raise ValueError("labeler takes the place of density and teacher; pass it alone")
+        if feature_layer is not None and input_of is not None:
+            raise ValueError(
+                f"feature_layer={feature_layer!r} and input_of={input_of!r} both name the features; pass one"
+            )
+        self.num_classes, self.compiled = check_count("num_classes", num_classes, low=2), compiled
+        self.seed, self.mix_layers = check_count("seed", seed, low=0), tuple(mix_layers)
+        self.feature_layer, self.input_of = feature_layer, input_of
+        self.mixer = _check_mixer(mixer, self.mix_layers)
+        self.prob, self.switch_prob, self.off_step = prob, switch_prob, off_step
+        self._network = () if network is None else (unwrap(network),)  # in a tuple, so that it is no submodule
+        self._label_params: dict[str, Any] | None = None
+        if labeler is None:
+            self._label_params = {"top_k": top_k, "same_class": same_class, "warmup_steps": warmup_steps}
+        self.density = _check_density(density, num_classes, settings)
+        self.teacher = make_teacher(teacher, network, feature_layer, input_of, num_classes, decay)
+        self.register_buffer("_gamma", torch.zeros(()), persistent=False)
+        self._gamma_value: float | None = None
+        self.labeler = LinearLabel() if labeler is None else _check_labeler(labeler, network)
+        if labeler is None:
+            self.gamma = gamma
         if network is None and self.mixer.max_depth:
             raise ValueError(f"{self.mixer!r} mixes inside a network; pass it: GenLabelMixup(network, ...)")
-        self.register_buffer("_device_marker", torch.zeros(()), persistent=False)
         self._draws = 0
-        self._pending: PendingBatch | None = None
+        self._last_targets: Tensor | None = None
+        self._pass_hook: PassHook | None = None
         self._feature_hook: FeatureHook | None = None
         self._mix_hooks: dict[int, MixHook] = {}
         self.attach()
@@ -151,42 +180,81 @@ class GenLabelMixup(nn.Module):
         return self._network[0] if self._network else None
 
     @property
+    def gamma(self) -> float | None:
+        """Weight of the generative label; None with a labeler of one's own."""
+        return self._gamma_value
+
+    @gamma.setter
+    def gamma(self, value: float) -> None:
+        if self._label_params is None:
+            raise ValueError(f"gamma={value!r} has no effect on labeler={self.labeler!r}; set it there")
+        gamma = check_interval("gamma", value, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+        if gamma and isinstance(self.labeler, LinearLabel):
+            labeler = _make_labeler(self.density, self._gamma, **self._label_params)
+            if self.network is None and self.teacher is None and labeler.update_source is not None:
+                raise ValueError(f"gamma={gamma:g} needs a network, a teacher or a fitted density; gamma=0 is mixup")
+            self.labeler = labeler
+        self._gamma_value = gamma
+        self._gamma.fill_(gamma)
+
+    @property
+    def prob(self) -> float:
+        """Probability that a row is mixed."""
+        return self._prob
+
+    @prob.setter
+    def prob(self, value: float) -> None:
+        self._prob = check_interval("prob", value, 0.0, 1.0, "1 mixes every row")
+
+    @property
+    def switch_prob(self) -> float:
+        """Probability of the second mixer of a pair."""
+        return self._switch_prob
+
+    @switch_prob.setter
+    def switch_prob(self, value: float) -> None:
+        self._switch_prob = check_interval("switch_prob", value, 0.0, 1.0, "0.5 draws both mixers equally often")
+        if isinstance(self.mixer, RandomChoice):
+            self.mixer.p = (1.0 - self._switch_prob, self._switch_prob)
+
+    @property
     def is_mixing(self) -> bool:
-        """True in training mode, of this module and of the network."""
-        return self.training and (self.network is None or self.network.training)
+        """True in training mode, of this module and of the network, before `off_step`."""
+        is_on = self.off_step is None or self._draws < self.off_step
+        return is_on and self.training and (self.network is None or self.network.training)
 
     @property
     def needs_forward_hook(self) -> bool:
         """True if labels come from features captured in the network's forward pass."""
         return self.labeler.update_source is not None and self.teacher is None
 
-    def mix(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the mixed batch, out of place; :meth:`loss` and :meth:`target` then give its labels.
+    def mix(self, x: Tensor, y: Tensor) -> MixedBatch:
+        """Return the mixed batch, out of place: `batch.loss(network(batch.x))` is its loss.
 
-        x (n, ...) is floating, y class indices (n,) or soft labels (n, k). If a hidden layer is drawn, the points are
-        returned unchanged, and mixed there.
+        x (n, ...) is floating, y class indices (n,) or soft labels (n, k). If a hidden layer is drawn, `batch.x` are
+        the points as given, which are mixed there.
         """
         check_batch(x, y, self.num_classes)
         if self.network is None:
             raise RuntimeError("mix needs the network: GenLabelMixup(network, ...); without one, call mixup(x, y)")
         if self.is_mixing:
             return self.apply_draw(x, y, self.draw(len(x), x))
+        self.attach()
         self._deactivate_hooks()
-        self._pending = PendingBatch(y, self._as_targets(y, x.device))
-        return x
+        return self._new_batch(x, y, None)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mixed batch and its labels (n, k), float32: for use before the network, as in timm's scripts."""
         check_batch(x, y, self.num_classes)
-        if not self.training:
+        if not self.is_mixing:
             return x, self._as_targets(y, x.device)
         if self.needs_forward_hook or self.mixer.max_depth:
             raise RuntimeError(
                 "mixup(x, y) labels a batch before the network sees it, and mixes its input: use mix and loss, or pass "
                 "density= (fitted), teacher= or gamma=0, and a mixer of the input"
             )
-        mixed = self.apply_draw(x, y, self.draw(len(x), x))
-        return mixed, self.target()
+        batch = self.apply_draw(x, y, self.draw(len(x), x))
+        return batch.x, batch.target()
 
     def draw(self, n: int, like: Tensor | None = None) -> MixParams:
         """Draw how a batch of n rows is mixed: tensors on the device of `like`, or else of this module."""
@@ -195,22 +263,26 @@ class GenLabelMixup(nn.Module):
             rank = int(os.environ.get("RANK", "0"))
         key = [self.seed, rank, self._draws] + ([] if worker is None else [worker.seed])
         self._draws += 1
-        drawn = self.mixer.draw(n, np.random.default_rng(key))
-        return draw_to_device(drawn, self._device_marker if like is None else like)
+        rng = np.random.default_rng(key)
+        drawn = self.mixer.draw(n, rng)
+        if self.prob < 1.0:
+            is_shared = bool((drawn.lam == drawn.lam[0]).all())  # one lam per batch: all rows are mixed, or none
+            drawn = drawn.leave_unmixed(np.broadcast_to(rng.random(1 if is_shared else n) >= self.prob, n))
+        return draw_to_device(drawn, self._gamma if like is None else like)
 
-    def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> Tensor:
+    def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> MixedBatch:
         """Mix a batch by a given draw: deterministic, unchecked, and without a graph break in `torch.compile`."""
         self.attach()
         self._deactivate_hooks()
-        targets = self._as_targets(y, x.device)
-        batch = PendingBatch(y, targets, draw, awaits_pass=self.needs_forward_hook and self.is_mixing)
+        clean_features, points = None, x
         if self.labeler.update_source == "clean":
-            batch.clean_features = self._clean_features(x[: num_observed(self.labeler, len(x))])
-        points = x
+            clean_features = self._clean_features(x[: num_observed(self.labeler, len(x))])
         if draw.depth == 0 or not self.needs_forward_hook:
             points = self.mixer.mix(x, draw)
             if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
                 points = points.contiguous(memory_format=torch.channels_last)
+        batch = self._new_batch(x if draw.depth else points, y, draw)
+        batch.clean_features = clean_features
         if draw.depth:
             self._mix_hooks[draw.depth].activate(draw)
         if self._feature_hook is not None:
@@ -219,43 +291,34 @@ class GenLabelMixup(nn.Module):
             batch.labels = self._label(self.teacher.features(points), batch)
         else:
             batch.labels = self._label(points.flatten(1).float(), batch)
-        self._pending = batch
-        return x if draw.depth else points
+        return batch
 
-    def target(self, scores: Tensor | None = None) -> Tensor:
-        """Return the labels (n, k), float32, of the last mixed batch; only the shape of `scores` is checked."""
-        batch = self._last_batch()
-        if batch.awaits_pass and not self.is_mixing:
+    def labels_of(self, batch: MixedBatch, must_be_last: bool = True) -> Tensor:
+        """Return the labels of a batch; those from features of the network are computed after its pass.
+
+        With `must_be_last`, the network has seen the points of the batch, and no others since.
+        """
+        if batch.labels is not None and not must_be_last:
+            return batch.labels
+        if batch.draw is None and not must_be_last:
+            return batch.targets
+        if batch.targets is not self._last_targets:
             raise RuntimeError(
-                "the last batch was mixed for training, and now is evaluation: call scores = network(mixup.mix(x, y)) "
-                "there too, which mixes nothing, or use your own loss"
+                "another batch has been mixed since; compute the loss of a batch before the next one is mixed, and mix "
+                "each batch anew"
             )
+        if batch.draw is not None and not self.is_mixing:
+            raise RuntimeError(
+                "the batch was mixed for training, and now is evaluation: call mixup.mix(x, y) there too, which mixes "
+                "nothing, or use your own loss"
+            )
+        if self._pass_hook is not None:
+            self._pass_hook.check(batch.x)
         if batch.draw is not None and batch.draw.depth:
             self._mix_hooks[batch.draw.depth].check()
         if batch.labels is None and batch.draw is not None and self._feature_hook is not None:
             batch.labels = self._label(self._feature_hook.take(), batch)
-        labels = batch.targets if batch.labels is None else batch.labels
-        if scores is not None and scores.shape != labels.shape:
-            raise ValueError(
-                f"scores have shape {tuple(scores.shape)}, but the labels of the last mixed batch "
-                f"{tuple(labels.shape)}; call scores = network(mixup.mix(x, y)) for each batch"
-            )
-        return labels
-
-    def loss(self, scores: Tensor) -> Tensor:
-        """Return the mean cross-entropy of scores (n, k) and :meth:`target`, computed in float32."""
-        if not isinstance(scores, Tensor):
-            raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
-        return torch.nn.functional.cross_entropy(scores.float(), self.target(scores))
-
-    def accuracy(self, scores: Tensor) -> MixedAccuracy:
-        """Return the accuracies of scores (n, k) for the last mixed batch.
-
-        `weighted` is the mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j], `dominant` the fraction of
-        predictions equal to the class with the larger weight.
-        """
-        batch = self._last_batch()
-        return mixed_accuracy(scores, batch.y, batch.draw)
+        return batch.targets if batch.labels is None else batch.labels
 
     def update_ema(self) -> None:
         """Move the averaged teacher towards the network; call it after the optimizer's step."""
@@ -271,20 +334,22 @@ class GenLabelMixup(nn.Module):
         """Register the hooks on the network, unless they are; the constructor does so."""
         if self.network is None:
             return
+        if self._pass_hook is None:
+            self._pass_hook = PassHook(self.network)
         for depth, name in enumerate(self.mix_layers):
             if name and depth not in self._mix_hooks:
                 target = find_layer(self.network, name, self.num_classes)
                 self._mix_hooks[depth] = MixHook(target, self.network, self.mixer)
         if self._feature_hook is None and self.needs_forward_hook:  # registered last: it receives the mixed output
-            target = find_layer(self.network, self.feature_layer, self.num_classes)
+            target = find_layer(self.network, self.feature_layer, self.num_classes, self.input_of)
             self._feature_hook = FeatureHook(target, self.network)
 
     def detach(self) -> None:
         """Remove the hooks from the network; `mix` registers them again."""
-        for hook in (self._feature_hook, *self._mix_hooks.values()):
+        for hook in (self._pass_hook, self._feature_hook, *self._mix_hooks.values()):
             if hook is not None:
                 hook.remove()
-        self._feature_hook, self._mix_hooks, self._pending = None, {}, None
+        self._pass_hook, self._feature_hook, self._mix_hooks, self._last_targets = None, None, {}, None
 
     def __enter__(self) -> Self:
         self.attach()
@@ -293,10 +358,12 @@ class GenLabelMixup(nn.Module):
     def __exit__(self, *error: object) -> None:
         self.detach()
 
-    def _last_batch(self) -> PendingBatch:
-        if self._pending is None:
-            raise RuntimeError("no batch has been mixed: call scores = network(mixup.mix(x, y)) first")
-        return self._pending
+    def _new_batch(self, points: Tensor, y: Tensor, draw: MixParams | None) -> MixedBatch:
+        """Return a batch, and wait for the network's pass over its points."""
+        if self._pass_hook is not None:
+            self._pass_hook.reset()
+        self._last_targets = targets = self._as_targets(y, points.device)
+        return MixedBatch(points, y, draw, self, targets)
 
     def _deactivate_hooks(self) -> None:
         for hook in (self._feature_hook, *self._mix_hooks.values()):
@@ -318,7 +385,7 @@ class GenLabelMixup(nn.Module):
             return self._feature_hook.features_of(x)
 
     @torch.no_grad()
-    def _label(self, features: Tensor, batch: PendingBatch) -> Tensor:
+    def _label(self, features: Tensor, batch: MixedBatch) -> Tensor:
         """Return the labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
         assert batch.draw is not None
         compiled = features.is_cuda and HAS_TRITON if self.compiled is None else self.compiled
@@ -326,6 +393,25 @@ class GenLabelMixup(nn.Module):
         label = _compiled_labeling() if learns and compiled else observe_and_label
         clean, draw = batch.clean_features, batch.draw
         return label_batch(self.labeler, features, batch.targets, draw, None, clean, label).float()
+
+    def extra_repr(self) -> str:
+        """Return the settings, for `repr`."""
+        settings: dict[str, Any] = {
+            "gamma": self.gamma,
+            "prob": self.prob,
+            "off_step": self.off_step,
+            "mixer": self.mixer,
+        }
+        layer = f"input of {self.input_of!r}" if self.input_of else self.feature_layer
+        settings |= {"labeler": type(self.labeler).__name__, "features": layer}
+        return ", ".join(f"{name}={value}" for name, value in settings.items() if value is not None)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert the module; the labeler sees the buffer of gamma where it is now."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if isinstance(self.labeler, GenLabel | OnlineGenLabel) and isinstance(self.labeler.gamma, Tensor):
+            self.labeler.gamma = self._gamma
+        return self
 
     def get_extra_state(self) -> Tensor:
         """Return the number of draws, which determines all random numbers."""
@@ -337,43 +423,67 @@ class GenLabelMixup(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without hooks, which a copy registers on its own network, and without the last batch."""
-        return {**self.__dict__, "_feature_hook": None, "_mix_hooks": {}, "_pending": None}
+        return {**self.__dict__, "_pass_hook": None, "_feature_hook": None, "_mix_hooks": {}, "_last_targets": None}
 
 
-def _check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:
-    """Return the mixer; raise unless `layers` names a module for each of its depths."""
-    if not isinstance(mixer, Mixer):
-        raise TypeError(f"mixer={mixer!r} must be a Mixer such as Mixup(), ManifoldMixup() or CutMix()")
-    check_within_batch(mixer)
+def _check_mixer(mixer: Mixer | Sequence[Mixer] | None, layers: Sequence[str]) -> Mixer:
+    """Return the mixer, one for a pair; raise unless `layers` names a module for each of its depths."""
+    given = [Mixup()] if mixer is None else [mixer] if isinstance(mixer, Mixer) else mixer
+    if isinstance(given, str) or len(given) not in (1, 2) or not all(isinstance(one, Mixer) for one in given):
+        raise TypeError(f"mixer={mixer!r} must be a Mixer such as Mixup(), ManifoldMixup() or CutMix(), or two of them")
+    result = given[0] if len(given) == 1 else RandomChoice(given)
+    check_within_batch(result)
     if not layers or layers[0] != "":
         raise ValueError(f"mix_layers={tuple(layers)!r} must begin with '', the input, which is depth 0 of the mixer")
-    if mixer.max_depth >= len(layers):
+    if result.max_depth >= len(layers):
         raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but mix_layers={tuple(layers)!r} names {len(layers) - 1}; "
+            f"{result!r} mixes at depth {result.max_depth}, but mix_layers={tuple(layers)!r} names {len(layers) - 1}; "
             "name one module per depth: mix_layers=('', 'layer1', 'layer2')"
         )
-    return mixer
+    return result
 
 
-def _make_labeler(
-    density: ClassDensity | OnlineGaussianDensity,
-    k: int,
-    gamma: float,
-    top_k: int | None,
-    same_class: str,
-    warmup_steps: int,
-) -> Labeler:
-    """Return the labeler of a density, after a check of its classes."""
+def _check_density(
+    density: ClassDensity | OnlineGaussianDensity | None, k: int, settings: dict[str, Any]
+) -> ClassDensity | OnlineGaussianDensity:
+    """Return a density of k classes, or a new one with the given settings."""
+    if density is None:
+        unknown = [name for name in settings if name not in DENSITY_SETTINGS]
+        if unknown:
+            hint = "; alpha is a parameter of the mixer: mixer=Mixup(alpha=0.2)" if "alpha" in unknown else ""
+            raise TypeError(
+                f"{', '.join(unknown)} is no parameter of GenLabelMixup, nor of its density, whose parameters are "
+                f"{', '.join(DENSITY_SETTINGS)}{hint}"
+            )
+        return OnlineGaussianDensity(k, **settings)
     if isinstance(density, OnlineGaussianDensity):
         if density.num_classes != k:
             raise ValueError(f"the density has num_classes={density.num_classes}, but num_classes={k}")
-        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps) if gamma else LinearLabel()
+        return density
     check_is_fitted(density, "classes_")
     if not np.array_equal(density.classes_, np.arange(k)):
         raise ValueError(f"the density has the classes {density.classes_.tolist()}; it must be 0 to {k - 1}")
+    return density
+
+
+def _check_labeler(labeler: Labeler, network: nn.Module | None) -> Labeler:
+    """Return a labeler of the user's own; one that learns needs the features of a network."""
+    if not isinstance(labeler, Labeler):
+        raise TypeError(f"labeler={labeler!r} must be a Labeler, such as LinearLabel() or LogisticLabel()")
+    if labeler.update_source is not None and network is None:
+        raise ValueError(f"labeler={labeler!r} learns from features; pass the network: GenLabelMixup(network, ...)")
+    return labeler
+
+
+def _make_labeler(
+    density: ClassDensity | OnlineGaussianDensity, gamma: Any, top_k: int | None, same_class: str, warmup_steps: int
+) -> Labeler:
+    """Return the labeler of a density."""
+    if isinstance(density, OnlineGaussianDensity):
+        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps)
     if warmup_steps:
         raise ValueError(f"warmup_steps={warmup_steps!r} needs a density that learns during training; this is fitted")
-    return GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class) if gamma else LinearLabel()
+    return GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class)
 
 
 @final

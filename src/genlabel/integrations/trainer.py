@@ -77,9 +77,9 @@ class GenLabelTrainer(_Trainer):
         if isinstance(model, nn.DataParallel):
             raise TypeError("the Trainer uses DataParallel; start one process per GPU, with torchrun")
         rest = {name: value for name, value in inputs.items() if name not in (self.images, "labels")}
-        mixed = self.mixup.mix(inputs[self.images], inputs["labels"])
-        outputs = model(**{self.images: mixed}, **rest)
-        loss = self.mixup.loss(outputs["logits"] if isinstance(outputs, dict) else outputs[0])
+        batch = self.mixup.mix(inputs[self.images], inputs["labels"])
+        outputs = model(**{self.images: batch.x}, **rest)
+        loss = batch.loss(outputs["logits"] if isinstance(outputs, dict) else outputs[0])
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:

@@ -38,7 +38,7 @@ class GenLabel(Labeler):
     density : ClassDensity
         Fitted density, or one that :meth:`fit` fits a copy of.
     gamma : float in [0, 1]
-        Weight of the generative label; 0 is exactly mixup.
+        Weight of the generative label; 0 is exactly mixup. A tensor with one element may be changed in place.
     top_k : int or None
         Number of most likely classes that share the label (arXiv Alg. 3 and Eq. (4) have 2); None is all.
     priors : "auto", "uniform", "empirical" or array (k,)
@@ -104,10 +104,12 @@ class GenLabel(Labeler):
         return self
 
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
-        gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
-        if gamma == 0.0:
-            return blend(targets, draw)
+        gamma: Any = self.gamma
+        if not isinstance(gamma, Tensor):
+            gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+            if gamma == 0.0:
+                return blend(targets, draw)
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
         log_prob = _mixed_log_prob(density, x_mix, draw, info)
@@ -124,7 +126,9 @@ class GenLabel(Labeler):
             keeps_mixup = vanished | (targets == targets[partner]).all(1, keepdim=True)
         if keeps_mixup.is_cuda or bool(keeps_mixup.any()):
             y_gen = torch.where(keeps_mixup, blend(targets, draw), y_gen)
-        return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
+        if not isinstance(gamma, Tensor) and gamma == 1.0:
+            return y_gen
+        return gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
 
     def _log_priors(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         density = self._fitted_density()

@@ -88,16 +88,18 @@ class OnlineGenLabel(Labeler):
         self.density.check()
 
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
-        gamma: Any = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         y_mix: Tensor = blend(targets, draw)
-        if gamma == 0.0:
-            return y_mix
+        gamma: Any = self.gamma
+        if not isinstance(gamma, Tensor):
+            gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+            if gamma == 0.0:
+                return y_mix
         log_proba, keeps_mixup = self.density.posterior(x_mix, y_mix, self.top_k)
         if self.same_class == "keep":
             partner = torch.as_tensor(draw.partner, device=targets.device)
             keeps_mixup = keeps_mixup | (targets == targets[partner]).all(1, True)
         y_gen = torch.where(keeps_mixup, y_mix, log_proba.exp().to(y_mix.dtype))
         if check_count("warmup_steps", self.warmup_steps, low=0):
-            gamma = (gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)).to(y_mix.dtype)
-        return torch.lerp(y_mix, y_gen, gamma)
+            gamma = gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)
+        return torch.lerp(y_mix, y_gen, gamma.to(y_mix) if isinstance(gamma, Tensor) else gamma)

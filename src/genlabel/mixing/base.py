@@ -34,10 +34,11 @@ class MixParams(NamedTuple):
 
     def leave_clean(self, count: int) -> MixParams:
         """Return the same draw with the first `count` rows left unmixed."""
-        if not count:
-            return self
+        return self.leave_unmixed(np.arange(len(self.partner)) < count) if count else self
+
+    def leave_unmixed(self, clean: NDArray[np.bool_]) -> MixParams:
+        """Return the same draw with the rows of a mask (n,) left unmixed."""
         identity = identity_params(len(self.partner), like=self)
-        clean = identity.partner < count
         partner, lam = np.where(clean, identity.partner, self.partner), np.where(clean, 1.0, self.lam)
         box = None if self.box is None else np.where(clean[:, None], identity.box, self.box)
         return MixParams(partner, lam, self.depth, box)
@@ -93,6 +94,11 @@ class Mixer(BaseEstimator, ABC):
     def linear(self) -> bool:
         """True if `mix` is the linear blend of the base class."""
         return type(self).mix is Mixer.mix
+
+    @property
+    def pastes(self) -> bool:
+        """True if `draw` returns boxes."""
+        return False
 
     @property
     def max_depth(self) -> int:

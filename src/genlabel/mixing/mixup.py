@@ -12,7 +12,7 @@ from torch import Tensor
 
 from genlabel._arrays import as_rng, to_device
 from genlabel._validation import check_choice, check_count, check_positive, ignore_overflow
-from genlabel.mixing.base import Mixer, MixParams, as_points
+from genlabel.mixing.base import Mixer, MixParams, as_points, blend
 from genlabel.registry import MIXERS
 
 
@@ -25,8 +25,8 @@ class Mixup(Mixer):
     ----------
     alpha : float
         Parameter of the Beta distribution, above 0; 1 is uniform, a small alpha stays close to one of the two points.
-    lam_per : "sample" or "batch"
-        One lam per row, or one per batch (the paper's setting).
+    lam_per : "sample", "pair" or "batch"
+        One lam per row; one per pair of rows, which are each other's partners; or one per batch (the paper's setting).
         NOTE[PAPER]: the default is one per row; it varies the points of a small table more.
     pairs : "batch" or "set"
         Source of partners: the same batch, or any batch of the same epoch. "set" needs `train_fleet` or a classifier,
@@ -51,9 +51,8 @@ class Mixup(Mixer):
         return self.pairs == "set"
 
     def draw(self, n: int, rng: Any = None) -> MixParams:
-        """Draw a permutation of the batch and its weights."""
-        generator = as_rng(rng)
-        return MixParams(generator.permutation(n), _draw_lam(self.alpha, self.lam_per, n, generator))
+        """Draw the partners of the batch and their weights."""
+        return MixParams(*_draw_pairs(self.alpha, self.lam_per, n, as_rng(rng)))
 
 
 @final
@@ -85,12 +84,12 @@ class ManifoldMixup(Mixer):
         return max(self.depths, default=0)
 
     def draw(self, n: int, rng: Any = None) -> MixParams:
-        """Draw a permutation of the batch, its weights and the depth."""
+        """Draw the partners of the batch, their weights and the depth."""
         generator = as_rng(rng)
         if not len(self.depths):
             raise ValueError("depths is empty; name at least one stage, for example depths=(0, 1, 2)")
         depth = check_count("depths", self.depths[int(generator.integers(len(self.depths)))], low=0)
-        return MixParams(generator.permutation(n), _draw_lam(self.alpha, self.lam_per, n, generator), depth)
+        return MixParams(*_draw_pairs(self.alpha, self.lam_per, n, generator), depth)
 
 
 @final
@@ -105,7 +104,7 @@ class CutMix(Mixer):
     Parameters
     ----------
     alpha, lam_per
-        As in :class:`Mixup`: one box per image, or one per batch.
+        As in :class:`Mixup`: one box per image, per pair or per batch.
     pixels : int or None
         Side of the (square) images, to cut at whole pixels as Yun et al. do. With None, a box ends anywhere, a pixel
         on its edge is blended by the covered fraction, and lam is exact for images of every size.
@@ -122,11 +121,18 @@ class CutMix(Mixer):
         self.lam_per = lam_per
         self.pixels = pixels
 
+    @property
+    def pastes(self) -> bool:
+        """True."""
+        return True
+
     def draw(self, n: int, rng: Any = None) -> MixParams:
-        """Draw a permutation of the batch and its boxes; lam is the fraction outside the box."""
+        """Draw the partners of the batch and their boxes; lam is the fraction outside the box."""
         generator = as_rng(rng)
-        partner, lam = generator.permutation(n), _draw_lam(self.alpha, self.lam_per, n, generator)
+        partner, lam = _draw_pairs(self.alpha, self.lam_per, n, generator)
         center = generator.random((1 if self.lam_per == "batch" else n, 2, 1))
+        if self.lam_per == "pair":
+            center = center[np.minimum(np.arange(n), partner)]
         half = np.sqrt(1.0 - lam)[:, None, None] / 2.0
         box = (center + half * np.array([-1.0, 1.0])).clip(0.0, 1.0).reshape(n, 4)
         if self.pixels is not None:
@@ -147,13 +153,90 @@ class CutMix(Mixer):
             return (1.0 - pixels) * images + pixels * images[np.asarray(draw.partner)]
 
 
-def _draw_lam(alpha: float, lam_per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw n weights from Beta(alpha, alpha), (n,); with lam_per="batch", one weight repeated."""
+@final
+@MIXERS.register("random-choice")
+class RandomChoice(Mixer):
+    """One of several mixers for each batch, such as mixup or CutMix (`RandomChoice` of torchvision, as timm mixes).
+
+    Parameters
+    ----------
+    mixers : sequence of Mixer, optional
+        Mixers that blend linearly, and CutMix; `(Mixup(), CutMix())` by default.
+    p : sequence of float, optional
+        Probability of each; equal by default.
+
+    Examples
+    --------
+    >>> mixer = RandomChoice([Mixup(0.8), CutMix()], p=[0.25, 0.75])
+    >>> images = np.arange(32.0).reshape(2, 1, 4, 4)
+    >>> mixer.mix(images, mixer.draw(2, rng=0)).shape
+    (2, 1, 4, 4)
+    """
+
+    def __init__(self, mixers: Sequence[Mixer] | None = None, p: Sequence[float] | None = None) -> None:
+        self.mixers = mixers
+        self.p = p
+
+    @property
+    def linear(self) -> bool:
+        """True if all of the mixers blend linearly."""
+        return all(mixer.linear for mixer in self._choices())
+
+    @property
+    def pastes(self) -> bool:
+        """True if any of the mixers pastes boxes."""
+        return any(mixer.pastes for mixer in self._choices())
+
+    @property
+    def max_depth(self) -> int:
+        """Largest depth of the mixers."""
+        return max(mixer.max_depth for mixer in self._choices())
+
+    @property
+    def pairs_across_batches(self) -> bool:
+        """True if any of the mixers pairs rows across batches."""
+        return any(mixer.pairs_across_batches for mixer in self._choices())
+
+    def draw(self, n: int, rng: Any = None) -> MixParams:
+        """Draw a mixer, then its draw; without boxes of its own, it has empty ones if another mixer pastes."""
+        generator, mixers = as_rng(rng), self._choices()
+        p = np.full(len(mixers), 1.0 / len(mixers)) if self.p is None else np.asarray(self.p, dtype=np.float64)
+        if p.shape != (len(mixers),) or not (p >= 0).all() or abs(p.sum() - 1.0) > 1e-9:
+            raise ValueError(f"p={self.p!r} must be {len(mixers)} probabilities of sum 1, one for each mixer")
+        drawn = mixers[generator.choice(len(mixers), p=p)].draw(n, generator)
+        return drawn._replace(box=np.zeros((n, 4))) if drawn.box is None and self.pastes else drawn
+
+    def mix(self, X: Any, draw: MixParams) -> Any:
+        """Return the mixed rows: those with a box are pasted, the others blended."""
+        if draw.box is None:
+            return blend(X, draw)
+        torch_like = isinstance(draw.box, Tensor)
+        empty = (draw.box[:, 1] - draw.box[:, 0]) * (draw.box[:, 3] - draw.box[:, 2]) == 0
+        lam = torch.where(empty, draw.lam, 1.0) if torch_like else np.where(empty, draw.lam, 1.0)
+        return CutMix().mix(blend(X, draw._replace(lam=lam)), draw)
+
+    def _choices(self) -> Sequence[Mixer]:
+        if self.mixers is None:
+            return Mixup(), CutMix()
+        if not len(self.mixers):
+            raise ValueError("mixers is empty; name at least one, such as Mixup()")
+        return self.mixers
+
+
+def _draw_pairs(
+    alpha: float, lam_per: str, n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Draw partners (n,) by a permutation, and weights (n,) from Beta(alpha, alpha)."""
     check_positive("alpha", alpha, "mixup needs Beta(alpha, alpha); use mixer=None for no mixing")
-    check_choice("lam_per", lam_per, ["sample", "batch"])
-    size = 1 if lam_per == "batch" else n
+    check_choice("lam_per", lam_per, ["sample", "pair", "batch"])
+    partner, size = rng.permutation(n), 1 if lam_per == "batch" else n
     lam = rng.random(size) if alpha == 1.0 else rng.beta(alpha, alpha, size)
-    return lam if size == n else np.full(n, lam[0])
+    if lam_per == "pair":
+        first, second = partner, partner[::-1].copy()  # the first row of the permutation with the last, and so on
+        partner = np.empty_like(first)
+        partner[first] = second
+        lam = lam[np.minimum(np.arange(n), partner)]
+    return partner, lam if size == n else np.full(n, lam[0])
 
 
 def _box_mask(box: Tensor, h: int, w: int) -> Tensor:
