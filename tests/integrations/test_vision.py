@@ -49,8 +49,7 @@ def test_a_network_of_torchvision(mixer: Mixer, batch: tuple[Tensor, Tensor]) ->
     first, second = mixup.mix(*batch), with_layer_name.mix(*batch)
     network(first.x)
     other(second.x)
-    torch.testing.assert_close(second.target(), first.target(), rtol=1e-3, atol=1e-4
-    )  # pooled layer4 is fc's input
+    torch.testing.assert_close(second.target(), first.target(), rtol=1e-3, atol=1e-4)  # pooled layer4 is fc's input
 
 
 def test_the_call_shape_of_torchvision(batch: tuple[Tensor, Tensor]) -> None:
