@@ -1,5 +1,7 @@
 """Contract of mixers: `check_mixer` for every mixer of genlabel, and properties of their draws."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -16,14 +18,14 @@ from genlabel.testing import check_mixer
 class FirstPartner(Mixer):
     """A mixer whose partners are not a permutation: every row is paired with the first."""
 
-    def draw(self, n: int, rng: object = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         return MixParams(np.zeros(n, dtype=np.int64), np.random.default_rng(rng).random(n))
 
 
 class HeavierParent(Mixer):
     """A mixer that returns the parent of larger weight."""
 
-    def draw(self, n: int, rng: object = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         drawn = Mixup().draw(n, rng)
         return drawn._replace(lam=drawn.lam.round())
 
@@ -32,7 +34,7 @@ class HeavierParent(Mixer):
 
 
 MIXERS: list[tuple[Mixer, tuple[int, ...]]] = [
-    *((REGISTRY.create(name), (3, 7, 5)) for name in REGISTRY.names()),
+    *((REGISTRY.create(name), (4,) if name == "feat-mix" else (3, 7, 5)) for name in REGISTRY.names()),
     (Mixup(), (4,)),
     (Mixup(alpha=0.3), (3, 5, 4)),
     (Mixup(alpha=2.0, lam_per="batch"), (4,)),
@@ -61,14 +63,14 @@ def test_mixer_contract(mixer: Mixer, shape: tuple[int, ...]) -> None:
 class LossyMixer(Mixer):
     """A mixer that ignores its generator."""
 
-    def draw(self, n: int, rng: object = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         return MixParams(np.arange(n)[::-1].copy(), np.full(n, 0.5))
 
 
 class ShiftedMixer(Mixer):
     """A mixer whose lam is not the weight of the row itself."""
 
-    def draw(self, n: int, rng: object = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         return Mixup().draw(n, rng)
 
     def mix(self, X: object, draw: MixParams) -> object:
@@ -84,7 +86,7 @@ def test_broken_mixers_fail_the_check(mixer: Mixer, match: str) -> None:
 @every
 @given(n=st.integers(1, 40), seed=st.integers(0, 10**6))
 def test_a_draw_has_rows_weights_and_a_depth(mixer: Mixer, shape: tuple[int, ...], n: int, seed: int) -> None:
-    draw = mixer.draw(n, seed)
+    draw = mixer.draw(n, seed, points(n, shape), np.arange(n) % 3)
     assert draw.partner.shape == draw.lam.shape == (n,)
     assert set(draw.partner.tolist()) <= set(range(n))
     assert ((draw.lam >= 0) & (draw.lam <= 1)).all()
@@ -100,7 +102,8 @@ def points(n: int, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float64]
 
 @every
 def test_mixers_are_linear_exactly_if_they_declare_it(mixer: Mixer, shape: tuple[int, ...]) -> None:
-    X, draw = points(30, shape), mixer.draw(30, 2)
+    X = points(30, shape)
+    draw = mixer.draw(30, 2, X, np.arange(30) % 3)
     by_hand = np.array([draw.lam[i] * X[i] + (1 - draw.lam[i]) * X[j] for i, j in enumerate(draw.partner)])
     close = np.allclose(mixer.mix(X, draw), by_hand, rtol=1e-13)
     assert close == (mixer.linear or isinstance(mixer, HeavierParent | RandomChoice))  # which may draw a blend
@@ -117,7 +120,7 @@ def test_a_numpy_matrix_is_mixed_row_by_row() -> None:
 
 @every
 def test_draw_to_device_uses_the_precision_of_the_points(mixer: Mixer, shape: tuple[int, ...]) -> None:
-    draw = mixer.draw(11, 6)
+    draw = mixer.draw(11, 6, points(11, shape), np.arange(11) % 3)
     float16, float32, float64 = torch.float16, torch.float32, torch.float64
     for dtype, expected in ((float64, float64), (float32, float32), (float16, float32)):
         moved = draw_to_device(draw, torch.zeros(1, dtype=dtype))
@@ -125,7 +128,7 @@ def test_draw_to_device_uses_the_precision_of_the_points(mixer: Mixer, shape: tu
         np.testing.assert_array_equal(moved.lam.numpy(), draw.lam.astype(str(expected).removeprefix("torch.")))
         np.testing.assert_array_equal(moved.partner.numpy(), draw.partner)
         assert moved.depth == draw.depth
-        assert (moved.box is None) == (draw.box is None)
+        assert moved.row_fields().keys() == draw.row_fields().keys()
 
 
 def test_mixers_that_pair_across_batches_raise() -> None:

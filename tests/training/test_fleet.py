@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,19 @@ import torch
 from genlabel._progress import LambdaCallback
 from genlabel.densities import GaussianDensity, KernelDensity
 from genlabel.labeling import GenLabel, LinearLabel
-from genlabel.mixing import ManifoldMixup, Mixer, MixParams, Mixup, intrudes
+from genlabel.mixing import (
+    FeatMix,
+    KMixup,
+    LocalMixup,
+    ManifoldMixup,
+    Mixer,
+    MixParams,
+    Mixup,
+    RegMixup,
+    SameClassMixup,
+    SimilarityMixup,
+    intrudes,
+)
 from genlabel.training import SGD, Adam
 from genlabel.training.batching import BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch
 from genlabel.training.fleet import weight_rng
@@ -36,7 +49,7 @@ class FirstRowMixer(Mixer):
 
     max_depth = 1
 
-    def draw(self, n: int, rng: object = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         return MixParams(np.zeros(n, dtype=np.int64), np.linspace(0.2, 0.9, n), 1)
 
 
@@ -53,6 +66,12 @@ CASES = {
     "class weights network": ((7,), Mixup(), SGD(), {"class_weight": np.array([0.2, 1.0, 3.0])}),
     "sample weights": ((), Mixup(), Adam(), {"weight": np.random.default_rng(0).uniform(0, 2, 100)}),
     "without intrusion": ((5,), Mixup(), Adam(), {"exclude_intrusion": True}),
+    "k-mixup": ((), KMixup(k=8), Adam(), {}),
+    "similarity mixup network": ((8,), SimilarityMixup(), Adam(), {}),
+    "local mixup, weights": ((8,), LocalMixup(), Adam(), {"weight": np.random.default_rng(0).uniform(0, 2, 100)}),
+    "same class": ((), SameClassMixup(), Adam(), {}),
+    "feat-mix": ((8,), FeatMix(), Adam(), {"clean_fraction": 0.3}),
+    "regmixup": ((), RegMixup(eta=0.5), Adam(), {}),
     "part clean logistic": ((), Mixup(), Adam(), {"clean_fraction": 0.7}),
     "part clean network": ((8, 6), Mixup(0.3), Adam(), {"clean_fraction": 0.3}),
     "part clean manifold": ((8, 6), ManifoldMixup(), SGD(), {"clean_fraction": 0.5}),
@@ -215,7 +234,7 @@ def test_intruding_points_have_no_weight() -> None:
 class MidpointMixer(Mixer):
     """A mixer that overrides mix: the midpoint for any lam."""
 
-    def draw(self, n: int, rng: object = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         return Mixup().draw(n, rng)
 
     def mix(self, X: torch.Tensor, draw: MixParams) -> torch.Tensor:

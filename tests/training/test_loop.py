@@ -239,7 +239,7 @@ def test_training_restores_the_mode_of_the_network() -> None:
     assert training_modes == [True] * 4
 
     class Broken(Mixer):
-        def draw(self, n: int, rng: object = None) -> MixParams:
+        def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
             raise RuntimeError("no draw")
 
     network.eval()
@@ -254,7 +254,7 @@ def test_a_custom_mixer_mixes_hidden_layers() -> None:
     class First(Mixer):
         max_depth = 1
 
-        def draw(self, n: int, rng: object = None) -> MixParams:
+        def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
             return MixParams(np.zeros(n, dtype=np.int64), np.zeros(n), 1)
 
         def mix(self, X: Any, draw: MixParams) -> Any:

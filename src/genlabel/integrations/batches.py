@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import torch
@@ -70,20 +71,24 @@ class MixedBatch:
         """Return the cross-entropy of scores (n, k) and :meth:`target`, computed in float32.
 
         The parameters are those of `torch.nn.functional.cross_entropy`. With class weights (k,), the mean is divided by
-        the sum of the weights of the labels, as PyTorch does for class indices, but not for soft labels.
+        the sum of the weights of the labels, as PyTorch does for class indices, but not for soft labels. Rows that the
+        mixer weights count in proportion.
         """
         if not isinstance(scores, Tensor):
             raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
         check_choice("reduction", reduction, ["mean", "sum", "none"])
         target = self.target(scores)
-        if weight is None or reduction != "mean":
-            return torch.nn.functional.cross_entropy(
-                scores.float(), target, weight, reduction=reduction, label_smoothing=label_smoothing
-            )
-        total = torch.nn.functional.cross_entropy(
-            scores.float(), target, weight, reduction="sum", label_smoothing=label_smoothing
-        )
-        return total / (target * weight).sum()
+        cross_entropy = partial(torch.nn.functional.cross_entropy, weight=weight, label_smoothing=label_smoothing)
+        row_weight = None if self.draw is None else self.draw.weight
+        if row_weight is None and (weight is None or reduction != "mean"):
+            return cross_entropy(scores.float(), target, reduction=reduction)
+        losses = cross_entropy(scores.float(), target, reduction="none")
+        mass = torch.ones_like(losses) if weight is None else (target * weight).sum(1)
+        if row_weight is not None:
+            losses, mass = losses * row_weight, mass * row_weight
+        if reduction == "mean":
+            return losses.sum() / mass.sum()
+        return losses if reduction == "none" else losses.sum()
 
     def accuracy(self, scores: Tensor) -> MixedAccuracy:
         """Return the accuracies of scores (n, k).

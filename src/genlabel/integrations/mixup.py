@@ -238,7 +238,7 @@ class GenLabelMixup(nn.Module):
         if self.network is None:
             raise RuntimeError("mix needs the network: GenLabelMixup(network, ...); without one, call mixup(x, y)")
         if self.is_mixing:
-            return self.apply_draw(x, y, self.draw(len(x), x))
+            return self.apply_draw(x, y, self.draw(len(x), x, y))
         self.attach()
         self._deactivate_hooks()
         return self._new_batch(x, y, None)
@@ -253,22 +253,30 @@ class GenLabelMixup(nn.Module):
                 "mixup(x, y) labels a batch before the network sees it, and mixes its input: use mix and loss, or pass "
                 "density= (fitted), teacher= or gamma=0, and a mixer of the input"
             )
-        batch = self.apply_draw(x, y, self.draw(len(x), x))
+        draw = self.draw(len(x), x, y)
+        if draw.weight is not None:
+            raise RuntimeError(
+                f"{self.mixer!r} weights the loss of the rows; use batch = mixup.mix(x, y) and batch.loss"
+            )
+        batch = self.apply_draw(x, y, draw)
         return batch.x, batch.target()
 
-    def draw(self, n: int, like: Tensor | None = None) -> MixParams:
-        """Draw how a batch of n rows is mixed: tensors on the device of `like`, or else of this module."""
+    def draw(self, n: int, x: Tensor | None = None, y: Tensor | None = None) -> MixParams:
+        """Draw how a batch of n rows is mixed: tensors on the device of its points x, or else of this module.
+
+        A mixer that is `data_dependent` needs x and the labels y.
+        """
         worker, (rank, world_size) = get_worker_info(), rank_and_world_size()
         if world_size == 1:
             rank = int(os.environ.get("RANK", "0"))
         key = [self.seed, rank, self._draws] + ([] if worker is None else [worker.seed])
         self._draws += 1
         rng = np.random.default_rng(key)
-        drawn = self.mixer.draw(n, rng)
+        drawn = self.mixer.draw(n, rng, x, y)
         if self.prob < 1.0:
             is_shared = bool((drawn.lam == drawn.lam[0]).all())  # one lam per batch: all rows are mixed, or none
             drawn = drawn.leave_unmixed(np.broadcast_to(rng.random(1 if is_shared else n) >= self.prob, n))
-        return draw_to_device(drawn, self._gamma if like is None else like)
+        return draw_to_device(drawn, self._gamma if x is None else x)
 
     def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> MixedBatch:
         """Mix a batch by a given draw: deterministic, unchecked, and without a graph break in `torch.compile`."""

@@ -31,6 +31,15 @@ class MixParams(NamedTuple):
     """Number of network stages before mixing; 0 mixes the input."""
     box: Any = None
     """Pasted box as fractions of the sides (top, bottom, left, right), (n, 4); None for mixers that do not paste."""
+    mask: Any = None
+    """Features that come from the partner, (n, d); None for mixers that do not swap features."""
+    weight: Any = None
+    """Weight of each row in the loss, (n,); None weights all rows equally."""
+
+    def row_fields(self) -> dict[str, Any]:
+        """Return the fields with a value for each row, by name, without those that are None."""
+        names = ("partner", "lam", *UNMIXED)
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def leave_clean(self, count: int) -> MixParams:
         """Return the same draw with the first `count` rows left unmixed."""
@@ -38,21 +47,25 @@ class MixParams(NamedTuple):
 
     def leave_unmixed(self, clean: NDArray[np.bool_]) -> MixParams:
         """Return the same draw with the rows of a mask (n,) left unmixed."""
-        identity = identity_params(len(self.partner), like=self)
-        partner, lam = np.where(clean, identity.partner, self.partner), np.where(clean, 1.0, self.lam)
-        box = None if self.box is None else np.where(clean[:, None], identity.box, self.box)
-        return MixParams(partner, lam, self.depth, box)
+        identity = identity_params(len(self.partner), like=self).row_fields()
+        mixed = self.row_fields().items()
+        return self._replace(**{k: np.where(clean[:, None] if v.ndim > 1 else clean, identity[k], v) for k, v in mixed})
 
     def batch(self, step: int, size: int | None = None) -> MixParams:
         """Return the draw of one batch of a stack, without its padding if `size` is given."""
-        box = None if self.box is None else self.box[step, :size]
-        return MixParams(self.partner[step, :size], self.lam[step, :size], int(self.depth[step]), box)
+        fields = {name: values[step, :size] for name, values in self.row_fields().items()}
+        return self._replace(depth=int(self.depth[step]), **fields)
 
     def flatten(self) -> MixParams:
         """Return a stack as one batch of T n rows, for operations on single rows; its depth is 0."""
         steps, size = self.partner.shape
-        partner = (np.arange(steps)[:, None] * size + self.partner).ravel()
-        return MixParams(partner, self.lam.ravel(), 0, None if self.box is None else self.box.reshape(-1, 4))
+        fields = {name: values.reshape(-1, *values.shape[2:]) for name, values in self.row_fields().items()}
+        fields["partner"] = (np.arange(steps)[:, None] * size + self.partner).ravel()
+        return self._replace(depth=0, **fields)
+
+
+UNMIXED = {"box": 0.0, "mask": False, "weight": 1.0}
+"""Optional fields of :class:`MixParams`, with their values for a row that is not mixed."""
 
 
 class BatchInfo(NamedTuple):
@@ -72,15 +85,19 @@ class Mixer(BaseEstimator, ABC):
     A subclass that blends linearly defines `draw` only.
 
     >>> class Halfway(Mixer):
-    ...     def draw(self, n, rng=None):
+    ...     def draw(self, n, rng=None, x=None, y=None):
     ...         return MixParams(np.roll(np.arange(n), 1), np.full(n, 0.5))
     >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
     [[3.0], [1.0], [4.0]]
     """
 
     @abstractmethod
-    def draw(self, n: int, rng: Any = None) -> MixParams:
-        """Draw partners, weights and depth for a batch of `n` rows; `rng` is a numpy generator or a seed."""
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
+        """Draw partners, weights and depth for a batch of `n` rows; `rng` is a numpy generator or a seed.
+
+        A mixer that is :attr:`data_dependent` needs the points x (n, ...) and the labels y, class indices (n,) or soft
+        labels (n, k); both may be arrays or tensors.
+        """
 
     def mix(self, X: Any, draw: MixParams) -> Any:
         """Mix each row of `X` (n, ...), numpy or torch, with its partner's row: lam x_i + (1 - lam) x_j.
@@ -96,9 +113,14 @@ class Mixer(BaseEstimator, ABC):
         return type(self).mix is Mixer.mix
 
     @property
-    def pastes(self) -> bool:
-        """True if `draw` returns boxes."""
+    def data_dependent(self) -> bool:
+        """True if `draw` needs the points and labels of the batch."""
         return False
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        """Optional fields of :class:`MixParams` that every draw has, such as "box"."""
+        return frozenset()
 
     @property
     def max_depth(self) -> int:
@@ -161,26 +183,28 @@ def mix_batch(mixer: Mixer | None, values: Tensor, draw: MixParams, info: BatchI
 
 
 def identity_params(n: int, like: MixParams | None = None) -> MixParams:
-    """Return the draw that mixes nothing: each row with itself, lam 1, and an empty box if `like` has boxes."""
-    return MixParams(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
+    """Return the draw that mixes nothing: each row with itself and lam 1, with the optional fields of `like`."""
+    result = MixParams(np.arange(n), np.ones(n))
+    if like is None:
+        return result
+    optional = {name: value for name, value in like.row_fields().items() if name in UNMIXED}
+    return result._replace(**{name: np.full((n, *v.shape[1:]), UNMIXED[name]) for name, v in optional.items()})
 
 
 def draw_to_device(draw: MixParams, like: Tensor) -> MixParams:
     """Return the draw as tensors on the device of `like`, without waiting for the copy; the depth stays an int."""
-    lam = to_device(draw.lam, like, torch.float64 if like.dtype == torch.float64 else torch.float32)
-    box = None if draw.box is None else to_device(draw.box, like, torch.float32)
-    return MixParams(to_device(draw.partner, like), lam, draw.depth, box)
+    lam_dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+    dtypes = {"partner": None, "lam": lam_dtype, "box": torch.float32, "mask": torch.bool, "weight": lam_dtype}
+    fields = draw.row_fields().items()
+    return draw._replace(**{name: to_device(value, like, dtypes[name]) for name, value in fields})
 
 
 def stack_draws(draws: Sequence[MixParams]) -> MixParams:
     """Stack the draws of T batches, each padded to the largest batch by rows that are not mixed."""
-    shape = len(draws), max(len(draw.partner) for draw in draws)
-    partner = np.tile(np.arange(shape[1]), (len(draws), 1))
-    lam = np.ones(shape)
-    box = None if draws[0].box is None else np.zeros((*shape, 4))
+    size = max(len(draw.partner) for draw in draws)
+    padding = identity_params(size, like=draws[0]).row_fields()
+    fields = {name: np.stack([values] * len(draws)) for name, values in padding.items()}
     for t, draw in enumerate(draws):
-        n = len(draw.partner)
-        partner[t, :n], lam[t, :n] = draw.partner, draw.lam
-        if box is not None:
-            box[t, :n] = draw.box
-    return MixParams(partner, lam, np.array([draw.depth for draw in draws]), box)
+        for name, values in fields.items():
+            values[t, : len(draw.partner)] = getattr(draw, name)
+    return MixParams(**fields, depth=np.array([draw.depth for draw in draws]))

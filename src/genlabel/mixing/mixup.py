@@ -50,9 +50,9 @@ class Mixup(Mixer):
         check_choice("pairs", self.pairs, ["batch", "set"])
         return self.pairs == "set"
 
-    def draw(self, n: int, rng: Any = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw the partners of the batch and their weights."""
-        return MixParams(*_draw_pairs(self.alpha, self.lam_per, n, as_rng(rng)))
+        return MixParams(*draw_pairs(self.alpha, self.lam_per, n, as_rng(rng)))
 
 
 @final
@@ -83,13 +83,56 @@ class ManifoldMixup(Mixer):
         """Largest of `depths`."""
         return max(self.depths, default=0)
 
-    def draw(self, n: int, rng: Any = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw the partners of the batch, their weights and the depth."""
         generator = as_rng(rng)
         if not len(self.depths):
             raise ValueError("depths is empty; name at least one stage, for example depths=(0, 1, 2)")
         depth = check_count("depths", self.depths[int(generator.integers(len(self.depths)))], low=0)
-        return MixParams(*_draw_pairs(self.alpha, self.lam_per, n, generator), depth)
+        return MixParams(*draw_pairs(self.alpha, self.lam_per, n, generator), depth)
+
+
+@final
+@MIXERS.register("regmixup")
+class RegMixup(Mixer):
+    r"""Mixup as a regularizer: the loss of clean samples plus eta times that of mixed ones (Pinto et al., 2022).
+
+    .. math:: \ell(f(x), y) + \eta \, \ell(f(x_{mix}), y_{mix}), \quad \lambda \sim Beta(\alpha, \alpha)
+
+    (arXiv 2206.14502). Half of the rows of a batch, drawn at random, stay clean; the others are mixed, with weight
+    eta in the loss. NOTE: the paper takes both losses of every row, by two passes of the network; this has the same
+    expected gradient from twice as many rows, at the cost of mixup.
+
+    Parameters
+    ----------
+    alpha, lam_per
+        As in :class:`Mixup`; 10 or 20 in the paper, which mixes nearly half and half.
+    eta : float
+        Weight of the mixed rows, above 0.
+
+    Examples
+    --------
+    >>> draw = RegMixup(eta=0.5).draw(4, rng=0)
+    >>> (draw.weight < 1.0).sum(), (draw.lam == 1.0).sum()
+    (2, 2)
+    """
+
+    def __init__(self, alpha: float = 10.0, lam_per: str = "sample", eta: float = 1.0) -> None:
+        self.alpha = alpha
+        self.lam_per = lam_per
+        self.eta = eta
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        """The weight."""
+        return frozenset({"weight"})
+
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
+        """Draw the clean half of the batch, and partners and weights of the others."""
+        generator = as_rng(rng)
+        eta = check_positive("eta", self.eta, "use mixer=None for the loss of clean samples alone")
+        mixed = MixParams(*draw_pairs(self.alpha, self.lam_per, n, generator), weight=np.full(n, eta))
+        return mixed.leave_unmixed(generator.permutation(n) < n // 2)
 
 
 @final
@@ -122,14 +165,14 @@ class CutMix(Mixer):
         self.pixels = pixels
 
     @property
-    def pastes(self) -> bool:
-        """True."""
-        return True
+    def optional_fields(self) -> frozenset[str]:
+        """The box."""
+        return frozenset({"box"})
 
-    def draw(self, n: int, rng: Any = None) -> MixParams:
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw the partners of the batch and their boxes; lam is the fraction outside the box."""
         generator = as_rng(rng)
-        partner, lam = _draw_pairs(self.alpha, self.lam_per, n, generator)
+        partner, lam = draw_pairs(self.alpha, self.lam_per, n, generator)
         center = generator.random((1 if self.lam_per == "batch" else n, 2, 1))
         if self.lam_per == "pair":
             center = center[np.minimum(np.arange(n), partner)]
@@ -183,9 +226,14 @@ class RandomChoice(Mixer):
         return all(mixer.linear for mixer in self._choices())
 
     @property
-    def pastes(self) -> bool:
-        """True if any of the mixers pastes boxes."""
-        return any(mixer.pastes for mixer in self._choices())
+    def data_dependent(self) -> bool:
+        """True if any of the mixers needs the points and labels of the batch."""
+        return any(mixer.data_dependent for mixer in self._choices())
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        """Optional fields of all mixers."""
+        return frozenset().union(*(mixer.optional_fields for mixer in self._choices()))
 
     @property
     def max_depth(self) -> int:
@@ -197,14 +245,19 @@ class RandomChoice(Mixer):
         """True if any of the mixers pairs rows across batches."""
         return any(mixer.pairs_across_batches for mixer in self._choices())
 
-    def draw(self, n: int, rng: Any = None) -> MixParams:
-        """Draw a mixer, then its draw; without boxes of its own, it has empty ones if another mixer pastes."""
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
+        """Draw a mixer, then its draw, with empty values of the optional fields of the others."""
         generator, mixers = as_rng(rng), self._choices()
+        for mixer in mixers:
+            if not (mixer.linear or isinstance(mixer, CutMix)):
+                raise ValueError(f"RandomChoice chooses among mixers that blend, and CutMix; {mixer!r} is neither")
         p = np.full(len(mixers), 1.0 / len(mixers)) if self.p is None else np.asarray(self.p, dtype=np.float64)
         if p.shape != (len(mixers),) or not (p >= 0).all() or abs(p.sum() - 1.0) > 1e-9:
             raise ValueError(f"p={self.p!r} must be {len(mixers)} probabilities of sum 1, one for each mixer")
-        drawn = mixers[generator.choice(len(mixers), p=p)].draw(n, generator)
-        return drawn._replace(box=np.zeros((n, 4))) if drawn.box is None and self.pastes else drawn
+        drawn = mixers[generator.choice(len(mixers), p=p)].draw(n, generator, x, y)
+        empty = {"box": np.zeros((n, 4)), "weight": np.ones(n)}
+        missing = self.optional_fields - drawn.row_fields().keys()
+        return drawn._replace(**{name: empty[name] for name in missing})
 
     def mix(self, X: Any, draw: MixParams) -> Any:
         """Return the mixed rows: those with a box are pasted, the others blended."""
@@ -223,20 +276,28 @@ class RandomChoice(Mixer):
         return self.mixers
 
 
-def _draw_pairs(
+def draw_pairs(
     alpha: float, lam_per: str, n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Draw partners (n,) by a permutation, and weights (n,) from Beta(alpha, alpha)."""
-    check_positive("alpha", alpha, "mixup needs Beta(alpha, alpha); use mixer=None for no mixing")
     check_choice("lam_per", lam_per, ["sample", "pair", "batch"])
-    partner, size = rng.permutation(n), 1 if lam_per == "batch" else n
+    partner = rng.permutation(n)
+    if lam_per != "pair":
+        return partner, draw_lam(alpha, lam_per, n, rng)
+    lam = draw_lam(alpha, "sample", n, rng)
+    first, second = partner, partner[::-1].copy()  # the first row of the permutation with the last, and so on
+    partner = np.empty_like(first)
+    partner[first] = second
+    return partner, lam[np.minimum(np.arange(n), partner)]
+
+
+def draw_lam(alpha: float, lam_per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw weights (n,) from Beta(alpha, alpha): one per row, or one per batch."""
+    check_positive("alpha", alpha, "mixup needs Beta(alpha, alpha); use mixer=None for no mixing")
+    check_choice("lam_per", lam_per, ["sample", "batch"])
+    size = 1 if lam_per == "batch" else n
     lam = rng.random(size) if alpha == 1.0 else rng.beta(alpha, alpha, size)
-    if lam_per == "pair":
-        first, second = partner, partner[::-1].copy()  # the first row of the permutation with the last, and so on
-        partner = np.empty_like(first)
-        partner[first] = second
-        lam = lam[np.minimum(np.arange(n), partner)]
-    return partner, lam if size == n else np.full(n, lam[0])
+    return lam if size == n else np.full(n, lam[0])
 
 
 def _box_mask(box: Tensor, h: int, w: int) -> Tensor:

@@ -27,7 +27,8 @@ def check_mixer(mixer: Mixer, shape: Sequence[int] = (4,)) -> None:
     """Check that a mixer keeps the contract of :class:`genlabel.mixing.Mixer`.
 
     The checks cover the draw and its repetition by the seed, arrays and tensors, whole numbers, independence of the
-    rows, lam as the weight of the row itself, linearity, clean rows, stacked draws, and draws of another size.
+    rows, lam as the weight of the row itself, linearity, clean rows, stacked draws, and draws of another size. The
+    draw receives random points, and labels of three classes.
 
     Parameters
     ----------
@@ -41,8 +42,9 @@ def check_mixer(mixer: Mixer, shape: Sequence[int] = (4,)) -> None:
     >>> check_mixer(CutMix(), shape=(3, 7, 5))
     """
     assert isinstance(mixer, Mixer), f"{mixer!r} is not a Mixer"
+    shape = tuple(shape)
     for n, seed in ((1, 0), (2, 1), (20, 7), (40, 3)):
-        draw = mixer.draw(n, seed)
+        draw = _draw(mixer, n, seed, shape)
         assert draw.partner.shape == draw.lam.shape == (n,), "partner and lam must have shape (n,)"
         assert set(draw.partner.tolist()) <= set(range(n)), "partners must be rows of the batch"
         assert ((draw.lam >= 0) & (draw.lam <= 1)).all(), "lam must lie in [0, 1]"
@@ -51,18 +53,29 @@ def check_mixer(mixer: Mixer, shape: Sequence[int] = (4,)) -> None:
             top, bottom, left, right = draw.box.T
             assert ((top >= 0) & (top <= bottom) & (bottom <= 1)).all(), "boxes must lie in the image"
             assert ((left >= 0) & (left <= right) & (right <= 1)).all(), "boxes must lie in the image"
+        optional = draw.row_fields().keys() - {"partner", "lam"}
+        assert optional == mixer.optional_fields, "a draw must have the optional_fields of the mixer"
+        assert draw.weight is None or ((draw.weight >= 0) & np.isfinite(draw.weight)).all(), "weights must be >= 0"
     rng = np.random.default_rng(7)
-    first = mixer.draw(20, 7)
-    assert _equal(first, clone(mixer).draw(20, 7)), "the same seed gives another draw"
-    assert _equal(mixer.draw(20, rng), first), "a generator gives another draw than its seed"
-    assert not _equal(mixer.draw(20, rng), first), "a generator gives the same draw twice"
-    _check_mix(mixer, tuple(shape))
-    _check_batches(mixer, tuple(shape))
+    first = _draw(mixer, 20, 7, shape)
+    assert _equal(first, _draw(clone(mixer), 20, 7, shape)), "the same seed gives another draw"
+    assert _equal(_draw(mixer, 20, rng, shape), first), "a generator gives another draw than its seed"
+    assert not _equal(_draw(mixer, 20, rng, shape), first), "a generator gives the same draw twice"
+    if mixer.data_dependent:
+        with raises("a data-dependent mixer draws without a batch"):
+            mixer.draw(20, 7)
+    _check_mix(mixer, shape)
+    _check_batches(mixer, shape)
+
+
+def _draw(mixer: Mixer, n: int, rng: Any, shape: tuple[int, ...]) -> MixParams:
+    """Draw for a batch of random points with labels of three classes."""
+    return mixer.draw(n, rng, _points(n, shape, seed=n), np.arange(n) % 3)
 
 
 def _check_mix(mixer: Mixer, shape: tuple[int, ...]) -> None:
     """Check the result of `mix` for arrays and tensors, independence of the rows, and lam as the weight of a row."""
-    X, draw = _points(15, shape), mixer.draw(15, 1)
+    X, draw = _points(15, shape), _draw(mixer, 15, 1, shape)
     mixed = mixer.mix(X, draw)
     assert mixed.shape == X.shape, "mix changed the shape"
     message = "arrays and tensors are mixed differently"
@@ -82,19 +95,23 @@ def _check_mix(mixer: Mixer, shape: tuple[int, ...]) -> None:
         replaced = _points(15, shape, seed=1)
         replaced[[i, j]] = X[[i, j]]
         np.testing.assert_array_equal(mixer.mix(replaced, draw)[i], mixed[i], err_msg="a row depends on other rows")
+    if mixer.linear:
+        np.testing.assert_allclose(mixed, blend(X, draw), rtol=1e-13, err_msg="a linear mixer must blend")
+    with raises("mix accepts a draw for another number of rows"):
+        mixer.mix(X[:5], _draw(mixer, 3, 0, shape))
+    if draw.mask is not None:  # lam weights features by their information, not by their number
+        expected = np.where(draw.mask, X[draw.partner], X)
+        np.testing.assert_array_equal(mixed, expected, err_msg="masked features must come from the partner")
+        return
     values = np.arange(15.0) ** 2
     constant = np.broadcast_to(values.reshape(-1, *[1] * len(shape)), X.shape)  # one value for all features of a row
     mean = mixer.mix(constant, draw).reshape(15, -1).mean(1)
     np.testing.assert_allclose(mean, blend(values, draw), atol=1e-9, err_msg="lam is not the weight of the row itself")
-    if mixer.linear:
-        np.testing.assert_allclose(mixed, blend(X, draw), rtol=1e-13, err_msg="a linear mixer must blend")
-    with raises("mix accepts a draw for another number of rows"):
-        mixer.mix(X[:5], mixer.draw(3, 0))
 
 
 def _check_batches(mixer: Mixer, shape: tuple[int, ...]) -> None:
     """Check clean rows, the identity draw, and batches of several sizes that are mixed together."""
-    X, draw = _points(10, shape), mixer.draw(10, 4)
+    X, draw = _points(10, shape), _draw(mixer, 10, 4, shape)
     mixed, message = mixer.mix(X, draw), "rows that are left clean must not change, the others must"
     partly = draw.leave_clean(4)
     expected = np.concatenate([X[:4], mixed[4:]])
@@ -104,7 +121,7 @@ def _check_batches(mixer: Mixer, shape: tuple[int, ...]) -> None:
     assert (partly.lam[:4] == 1.0).all()
     identity = identity_params(10, like=draw)
     assert identity.depth == 0
-    assert (identity.box is None) == (draw.box is None)
+    assert identity.row_fields().keys() == draw.row_fields().keys()
     np.testing.assert_array_equal(mixer.mix(X, identity), X, err_msg="the identity draw must change nothing")
     clean = np.arange(10) % 3 == 0
     batch = mix_batch(mixer, torch.from_numpy(X), draw, BatchInfo(clean=clean)).numpy()
@@ -112,7 +129,7 @@ def _check_batches(mixer: Mixer, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(batch, np.where(mask, X, mixed), err_msg=message)
 
     rng, sizes = np.random.default_rng(0), (6, 7, 7, 5)
-    draws = [mixer.draw(n, rng) for n in sizes]
+    draws = [_draw(mixer, n, rng, shape) for n in sizes]
     stack = stack_draws(draws)
     assert stack.partner.shape == stack.lam.shape == (4, 7)
     assert stack.flatten().depth == 0

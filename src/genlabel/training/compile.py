@@ -109,8 +109,7 @@ class StepInputs(NamedTuple):
     @property
     def tensors(self) -> list[Tensor]:
         """All tensors of the batch."""
-        values = (self.x, self.labels, self.weight, self.draw.partner, self.draw.lam, self.draw.box)
-        return [value for value in values if value is not None]
+        return [self.x, self.labels, self.weight, *self.draw.row_fields().values()]
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -119,9 +118,9 @@ class StepInputs(NamedTuple):
 
     def clone(self) -> StepInputs:
         """Return the same with copied tensors."""
-        x, labels, weight, partner, lam = (value.clone() for value in self.tensors[:5])
-        box = None if self.draw.box is None else self.draw.box.clone()
-        return StepInputs(x, labels, weight, MixParams(partner, lam, int(self.draw.depth), box))
+        fields = {name: value.clone() for name, value in self.draw.row_fields().items()}
+        draw = self.draw._replace(depth=int(self.draw.depth), **fields)
+        return StepInputs(self.x.clone(), self.labels.clone(), self.weight.clone(), draw)
 
 
 class _CapturedStep(NamedTuple):

@@ -169,7 +169,7 @@ class FleetTrainer:
         workspace, weighted = Workspace(), any(task.class_weight is not None for task in tasks)
         for count in epoch_chunks(tasks, epochs, self._epochs_per_pass):
             steps = _stack_tasks([plan.steps(count) for plan in plans])
-            partners, lams, depths, _ = steps.draw
+            partners, lams, depths = steps.draw[:3]
             for t in range(len(steps.x)):
                 lam: list[Tensor | None] = [None] * len(layers)
                 for depth in set(depths[t].tolist()) - {0}:  # groups that mix at another depth have lam = 1 here

@@ -72,8 +72,14 @@ class Step(ABC):
         if x.ndim == 4:
             channels_last = self.config.channels_last
             x = x.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
-        draw = batch.draw or (identity_params(len(x)) if self.mixer is None else self.mixer.draw(len(x), self.rng))
-        if batch.weight is None:
+        draw = batch.draw
+        if draw is None:
+            n = len(x)
+            draw = identity_params(n) if self.mixer is None else self.mixer.draw(n, self.rng, x, batch.y)
+        if batch.weight is None and draw.weight is not None:
+            weight = to_device(draw.weight, x, x.dtype)
+            weight = weight / weight.sum()
+        elif batch.weight is None:
             if len(self._even_weights) != len(x):
                 self._even_weights = x.new_full((len(x),), 1.0 / len(x))
             weight = self._even_weights
@@ -81,6 +87,8 @@ class Step(ABC):
             weight = to_device(batch.weight, x, x.dtype)
             if batch.draw is None:  # weights that come with a draw are final
                 weight = blend(weight, draw)
+                if draw.weight is not None:
+                    weight = weight * to_device(draw.weight, x, x.dtype)
                 weight = weight / weight.sum()
         # Labels on a GPU are not checked: reading them would wait for it.
         labels = torch.as_tensor(batch.y)
