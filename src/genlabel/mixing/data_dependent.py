@@ -65,7 +65,7 @@ class KMixup(DataDependentMixer):
         """Assign partners within blocks, and draw their weights."""
         generator, k = as_rng(rng), check_count("k", self.k)
         distance = squared_distances(_rows(x, n, self))
-        distance.flat[:: n + 1] = 2.0 * n * (distance.max() + 1.0)  # more than any assignment of others costs
+        distance.flat[:: n + 1] = 2.0 * n * (distance.max(initial=0.0) + 1.0)  # more than any other assignment costs
         rows, candidates = generator.permutation(n), generator.permutation(n)
         partner = np.empty(n, dtype=np.int64)
         for start in range(0, n, k):
@@ -230,8 +230,8 @@ class FeatMix(DataDependentMixer):
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw partners, and the features that come from them; lam is the information of the others."""
         points, generator = _rows(x, n, self), as_rng(rng)
-        if np.ndim(x) != 2:
-            raise ValueError(f"FeatMix swaps the columns of a table (n, d); x has shape {tuple(np.shape(x))}")
+        if len(shape := tuple(as_tensor(x).shape)) != 2:
+            raise ValueError(f"FeatMix swaps the columns of a table (n, d); x has shape {shape}")
         d = points.shape[1]
         if self.importance is None:
             importance = class_information(points, _classes(y, n, self)).cpu().numpy()
@@ -277,14 +277,18 @@ def class_information(points: Tensor, classes: NDArray[np.int64]) -> Tensor:
 
 
 def _rows(x: Any, n: int, mixer: Mixer) -> Tensor:
-    """Return the points of a batch as floating rows (n, d)."""
+    """Return the points of a batch as floating rows (n, d), scaled to at most 1, so that no square overflows."""
     if x is None:
         raise ValueError(f"{mixer!r} depends on the points of the batch; call draw(n, rng, x, y)")
     points = as_tensor(x)
-    if len(points) != n:
-        raise ValueError(f"x has {len(points)} rows, but n={n}; pass one batch")
+    if points.shape[:1] != (n,):
+        raise ValueError(f"x has shape {tuple(points.shape)}, but n={n}; pass one batch")
     dtype = points.dtype if points.dtype.itemsize >= torch.float32.itemsize else torch.float32
-    return points.detach().flatten(1).to(dtype)
+    rows = (points if points.ndim > 1 else points[:, None]).detach().flatten(1).to(dtype)
+    largest = float(rows.abs().max()) if rows.numel() else 0.0
+    if not np.isfinite(largest):
+        raise ValueError(f"x has missing or infinite values, and {mixer!r} needs distances; fill the gaps first")
+    return rows / largest if largest > 0.0 else rows
 
 
 def _classes(y: Any, n: int, mixer: Mixer) -> NDArray[np.int64]:
@@ -292,7 +296,7 @@ def _classes(y: Any, n: int, mixer: Mixer) -> NDArray[np.int64]:
     if y is None:
         raise ValueError(f"{mixer!r} depends on the labels of the batch; call draw(n, rng, x, y)")
     labels = as_numpy(y)
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} rows, but n={n}; pass one batch")
+    if labels.shape[:1] != (n,):
+        raise ValueError(f"y has shape {labels.shape}, but n={n}; pass one batch")
     classes: NDArray[np.int64] = np.unique(labels, return_inverse=True)[1] if labels.ndim == 1 else labels.argmax(1)
     return classes.astype(np.int64)
