@@ -133,9 +133,11 @@ def test_clean_rows_keep_their_labels() -> None:
     labeler = OnlineGenLabel(OnlineGaussianDensity(4, temperature=50.0), 1.0)
     labeler.observe(f, w, identity_params(40))
     clean = np.arange(40) < 11
-    labels = labeler.label(f, w, identity_params(40), BatchInfo(clean=clean))
+    nearly_clean = identity_params(40)._replace(lam=np.full(40, 0.99))
+    labels = labeler.label(f, w, nearly_clean, BatchInfo(clean=clean))
     assert torch.equal(labels[:11], w[:11])
     assert not torch.equal(labels[11:], w[11:])
+    assert torch.equal(labeler.label(f, w, identity_params(40)), w)
 
 
 def test_draws_of_numpy_and_torch_give_the_same_label() -> None:

@@ -16,6 +16,7 @@ from genlabel._runtime import all_reduce_sum, rank_and_world_size
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
+from genlabel.densities.label_trust import LabelTrust
 from genlabel.densities.posterior import Posterior, log_posterior
 
 MIN_RELATIVE_VARIANCE = 1e-6  # lower bound on a variance, relative to the mean variance of all classes
@@ -113,6 +114,7 @@ class OnlineGaussianDensity(nn.Module):
         self.register_buffer("steps", torch.zeros(()))
         self.register_buffer("mean", None)
         self.register_buffer("variance", None)
+        self.trust = LabelTrust()
         if num_features is not None:
             self.allocate(self.weight.new_empty(0, check_count("num_features", num_features)))
 
@@ -221,15 +223,23 @@ class OnlineGaussianDensity(nn.Module):
             raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {d})")
 
     @torch.no_grad()
-    def posterior(self, features: Tensor, y_mix: Tensor, top_k: int | None = None) -> Posterior:
+    def assess(self, features: Tensor, targets: Tensor, pairs: Any, top_k: int | None = None) -> None:
+        """Compare the labels of a mixed batch with what is known of it, before the density learns from it."""
+        self.trust.update(self.log_prob(features), targets, pairs, self.margin, top_k)
+
+    @torch.no_grad()
+    def posterior(
+        self, features: Tensor, y_mix: Tensor, top_k: int | None = None, temperature: Tensor | None = None
+    ) -> Posterior:
         """Return the log-posterior (n, k) of a mixed batch, with the rows for which it is undefined.
 
         Priors are uniform (arXiv Alg. 3). The call updates the mean labels that :meth:`check` compares with the labels
-        `y_mix` of mixup, and the temperature if it is "mixup".
+        `y_mix` of mixup, and the temperature if it is "mixup". `temperature` replaces that of the density.
         """
         logs = self.log_prob(features)
         uniform = logs.new_full((self.num_classes,), -math.log(self.num_classes))
-        posterior = log_posterior(logs, uniform, self.log_temperature.exp().to(logs.dtype), top_k)
+        divisor = self.log_temperature.exp() if temperature is None else temperature
+        posterior = log_posterior(logs, uniform, divisor.to(logs.dtype), top_k)
         y_gen, linear = posterior.log_proba.exp(), y_mix.to(logs.dtype)
         difference = _entropy(linear) - _entropy(y_gen)
         means = torch.cat([y_gen, linear, difference[:, None]], 1).mean(0)

@@ -16,7 +16,7 @@ from torch.utils.data import default_collate, get_worker_info
 
 from genlabel._arrays import one_hot
 from genlabel._runtime import rank_and_world_size
-from genlabel._validation import check_count, check_interval
+from genlabel._validation import check_choice, check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
 from genlabel.integrations.batches import MixedBatch, check_batch
 from genlabel.integrations.hooks import FeatureHook, MixHook, PassHook, find_layer, make_teacher, unwrap
@@ -77,9 +77,13 @@ class GenLabelMixup(nn.Module):
     mix_layers : sequence of str
         Modules after which a manifold mixer mixes: depth d is `mix_layers[d]`, and "" is the input. Name whole stages
         or blocks: inside a residual block only one of two branches would be mixed, which no hook can detect.
-    gamma : float in [0, 1]
-        Weight of the generative label; 0 is mixup. The network trains itself: far above 0.1, accuracy may fall. It may
-        be set at any time, as `prob`, `switch_prob` and `off_step` may.
+    gamma : float in [0, 1] or "auto"
+        Weight of the generative label; 0 is mixup. The network trains itself: far above 0.1, accuracy may fall. With
+        "auto", the weight follows how well labels of the density predict nearly clean rows, whose classes are known
+        (:class:`genlabel.densities.label_trust.LabelTrust`). It may be set at any time, as `prob`, `switch_prob` and
+        `off_step` may.
+    max_gamma : float in [0, 1]
+        Largest weight with gamma="auto".
     top_k : int or None
         Number of classes that share a generative label (arXiv Alg. 3 has 2); None is all.
     same_class : "relabel" or "keep"
@@ -128,7 +132,8 @@ class GenLabelMixup(nn.Module):
         feature_layer: str | None = None,
         input_of: str | None = None,
         mix_layers: Sequence[str] = ("",),
-        gamma: float = 0.1,
+        gamma: float | str = 0.1,
+        max_gamma: float = 0.5,
         top_k: int | None = 2,
         same_class: str = "relabel",
         warmup_steps: int = 0,
@@ -158,10 +163,11 @@ class GenLabelMixup(nn.Module):
         self._label_params: dict[str, Any] | None = None
         if labeler is None:
             self._label_params = {"top_k": top_k, "same_class": same_class, "warmup_steps": warmup_steps}
+        self.max_gamma = check_interval("max_gamma", max_gamma, 0.0, 1.0, "0 is mixup")
         self.density = _check_density(density, num_classes, settings)
         self.teacher = make_teacher(teacher, network, feature_layer, input_of, num_classes, decay)
         self.register_buffer("_gamma", torch.zeros(()), persistent=False)
-        self._gamma_value: float | None = None
+        self._gamma_value: float | str | None = None
         self.labeler = LinearLabel() if labeler is None else _check_labeler(labeler, network)
         if labeler is None:
             self.gamma = gamma
@@ -180,22 +186,37 @@ class GenLabelMixup(nn.Module):
         return self._network[0] if self._network else None
 
     @property
-    def gamma(self) -> float | None:
-        """Weight of the generative label; None with a labeler of one's own."""
+    def gamma(self) -> float | str | None:
+        """Weight of the generative label, or "auto"; None with a labeler of one's own."""
         return self._gamma_value
 
     @gamma.setter
-    def gamma(self, value: float) -> None:
+    def gamma(self, value: float | str) -> None:
         if self._label_params is None:
             raise ValueError(f"gamma={value!r} has no effect on labeler={self.labeler!r}; set it there")
-        gamma = check_interval("gamma", value, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
-        if gamma and isinstance(self.labeler, LinearLabel):
+        if isinstance(value, str):
+            check_choice("gamma", value, ["auto"], also="a number from 0 to 1")
+            if not isinstance(self.density, OnlineGaussianDensity):
+                raise ValueError("gamma='auto' needs a density that learns during training; this one is fitted")
+        else:
+            value = check_interval("gamma", value, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+            self._gamma.fill_(value)
+        if value and isinstance(self.labeler, LinearLabel):
             labeler = _make_labeler(self.density, self._gamma, **self._label_params)
             if self.network is None and self.teacher is None and labeler.update_source is not None:
-                raise ValueError(f"gamma={gamma:g} needs a network, a teacher or a fitted density; gamma=0 is mixup")
+                raise ValueError(f"gamma={value!r} needs a network, a teacher or a fitted density; gamma=0 is mixup")
             self.labeler = labeler
-        self._gamma_value = gamma
-        self._gamma.fill_(gamma)
+        if isinstance(self.labeler, OnlineGenLabel):
+            gamma: Any = value if isinstance(value, str) else self._gamma
+            self.labeler.set_params(gamma=gamma, max_gamma=self.max_gamma)
+        self._gamma_value = value
+
+    @property
+    def effective_gamma(self) -> Tensor:
+        """Weight of the generative label in the last step, as a tensor: that of "auto", or grown by `warmup_steps`."""
+        if isinstance(self.labeler, OnlineGenLabel):
+            return torch.as_tensor(self.labeler.effective_gamma())
+        return self._gamma.clone()
 
     @property
     def prob(self) -> float:

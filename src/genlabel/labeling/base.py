@@ -66,6 +66,9 @@ class Labeler(BaseEstimator, ABC):
     def allocate(self, features: Tensor) -> None:
         """Allocate buffers that depend on the feature dimension; called before every step."""
 
+    def assess(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
+        """Compare labels of the mixed features (n, d) with what is known of them, before :meth:`observe`."""
+
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Learn from the features (n, d) of a training batch with labels `targets` (n, k) before mixing.
 
@@ -207,8 +210,10 @@ def observe_and_label(
     One function, which can be compiled, for all that a step does with a labeler that learns (arXiv Alg. 3).
     """
     with torch.no_grad():
+        mixed = features.to(_label_dtype(features.dtype))
+        labeler.assess(mixed, targets, draw)
         labeler.observe(observed.to(_label_dtype(observed.dtype)), observed_targets, draw)
-        labels: Tensor = labeler.label(features.to(_label_dtype(features.dtype)), targets, draw, info)
+        labels: Tensor = labeler.label(mixed, targets, draw, info)
     return labels
 
 

@@ -31,10 +31,16 @@ class OnlineGenLabel(Labeler):
     ----------
     density : OnlineGaussianDensity
         Density that is updated in place.
-    gamma, top_k, same_class
+    gamma : float in [0, 1] or "auto"
+        Weight of the generative label, as in :class:`GenLabel`. "auto" is the weight, at most `max_gamma`, at which
+        the labels of nearly clean rows best predict their known classes; it adapts the temperature of the densities
+        too (see :class:`genlabel.densities.label_trust.LabelTrust`).
+    top_k, same_class
         As in :class:`GenLabel`.
     warmup_steps : int
         Steps over which gamma grows from 0 to its value; 0 uses it from the start.
+    max_gamma : float
+        Largest weight with gamma="auto".
 
     Examples
     --------
@@ -49,16 +55,18 @@ class OnlineGenLabel(Labeler):
     def __init__(
         self,
         density: OnlineGaussianDensity,
-        gamma: float = 0.1,
+        gamma: float | str = 0.1,
         top_k: int | None = 2,
         same_class: str = "relabel",
         warmup_steps: int = 0,
+        max_gamma: float = 0.5,
     ) -> None:
         self.density = density
         self.gamma = gamma
         self.top_k = top_k
         self.same_class = same_class
         self.warmup_steps = warmup_steps
+        self.max_gamma = max_gamma
 
     @property
     def update_source(self) -> str:
@@ -79,6 +87,10 @@ class OnlineGenLabel(Labeler):
         """Allocate the density's means and variances."""
         self.density.allocate(features)
 
+    def assess(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
+        """Measure how well the density names the classes of nearly clean rows."""
+        self.density.assess(features, targets, draw, self.top_k)
+
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Update the density with the features (n, d) of a batch."""
         self.density.observe(features, targets, draw)
@@ -87,19 +99,31 @@ class OnlineGenLabel(Labeler):
         """Warn if the labels have collapsed."""
         self.density.check()
 
+    def effective_gamma(self) -> Any:
+        """Return the weight of the generative label in this step: a tensor, or a float if it is constant."""
+        gamma: Any = self.gamma
+        if isinstance(gamma, str):
+            check_choice("gamma", gamma, ["auto"], also="a number from 0 to 1")
+            gamma = self.density.trust.gamma(check_interval("max_gamma", self.max_gamma, 0.0, 1.0, "0 is mixup"))
+        elif not isinstance(gamma, Tensor):
+            gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+        if check_count("warmup_steps", self.warmup_steps, low=0):
+            gamma = gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)
+        return gamma
+
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         y_mix: Tensor = blend(targets, draw)
-        gamma: Any = self.gamma
-        if not isinstance(gamma, Tensor):
-            gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
-            if gamma == 0.0:
-                return y_mix
-        log_proba, keeps_mixup = self.density.posterior(x_mix, y_mix, self.top_k)
+        gamma, temperature = self.effective_gamma(), None
+        if not isinstance(gamma, Tensor) and gamma == 0.0:
+            return y_mix
+        if isinstance(self.gamma, str):
+            temperature = self.density.trust.temperature(self.max_gamma)
+        log_proba, keeps_mixup = self.density.posterior(x_mix, y_mix, self.top_k, temperature)
+        lam = torch.as_tensor(draw.lam, device=targets.device)[:, None]
+        keeps_mixup = keeps_mixup | (lam == 1.0)  # the row is not mixed
         if self.same_class == "keep":
             partner = torch.as_tensor(draw.partner, device=targets.device)
             keeps_mixup = keeps_mixup | (targets == targets[partner]).all(1, True)
         y_gen = torch.where(keeps_mixup, y_mix, log_proba.exp().to(y_mix.dtype))
-        if check_count("warmup_steps", self.warmup_steps, low=0):
-            gamma = gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)
         return torch.lerp(y_mix, y_gen, gamma.to(y_mix) if isinstance(gamma, Tensor) else gamma)
