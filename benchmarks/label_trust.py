@@ -58,14 +58,14 @@ def train(x: np.ndarray, y: np.ndarray, method: str, mixer: str, epochs: int, se
                 float((target.gather(1, parents.argsort(1, descending=True)[:, :2]).sum(1) < 0.5).float().mean())
             )
             weights.append(float(mixup.effective_gamma))
-    return network, {"gamma": np.mean(weights), "outside": 100.0 * np.mean(outside)}
+    return network, {"gamma": float(np.mean(weights)), "outside": 100.0 * float(np.mean(outside))}
 
 
 def evaluate(network: LeNet5, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """Return accuracy, log-loss and calibration error of a network."""
     log_proba = torch.log_softmax(predict_scores(network, x).double(), 1).numpy()
     accuracy = float((log_proba.argmax(1) == y).mean())
-    loss, error = log_loss(log_proba, y), calibration_error(log_proba, y)
+    loss, error = float(log_loss(log_proba, y)), float(calibration_error(log_proba, y))
     return {"accuracy": 100.0 * accuracy, "log_loss": loss, "ece": 100.0 * error}
 
 

@@ -50,3 +50,20 @@ def test_two_processes_learn_the_density_of_the_joined_batch(in_two_processes: C
         torch.testing.assert_close(learned, alone.density.state_dict()[name], rtol=1e-6, atol=1e-6)
     assert first["density"]["mean"].dtype == torch.float64
     assert not torch.equal(first["lam"], second["lam"])
+
+
+def join_uneven(rank: int) -> dict[str, Any]:
+    network, x, y = batches()
+    wrapped = nn.parallel.DistributedDataParallel(network)
+    mixup = GenLabelMixup(wrapped, **SETTINGS)
+    with wrapped.join():
+        try:
+            mixup.mix(x[0], y[0])
+        except RuntimeError as error:
+            return {"message": str(error)}
+    return {"message": ""}
+
+
+def test_uneven_inputs_are_refused(in_two_processes: Callable[..., Any]) -> None:
+    for result in in_two_processes(join_uneven):
+        assert "drop_last" in result["message"]

@@ -89,7 +89,7 @@ def make(digits: tuple[Tensor, Tensor], module: Any, kind: str) -> GenLabelMixup
         density = GaussianDensity(shrinkage=0.5).fit(digits[0].flatten(1), digits[1])
         return GenLabelMixup(num_classes=10, density=density, gamma=0.5)
     if kind == "average":
-        return GenLabelMixup(module.net, num_classes=10, teacher="ema", gamma=0.5)
+        return GenLabelMixup(module.net, num_classes=10, teacher="ema", gamma=0.1)
     return GenLabelMixup(num_classes=10, gamma=0.0, mixer=Mixup(lam_per="batch"))
 
 
@@ -183,3 +183,38 @@ def test_the_example_of_the_callback_runs() -> None:
     result = doctest.testmod(import_module("genlabel.integrations.lightning"))
     assert result.attempted > 5
     assert result.failed == 0
+
+
+def test_the_teacher_counts_steps_of_the_optimizer(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelCallback
+
+    module = on_lightning(PlainModule)()
+    mixup = make(digits, module, "average")
+    loader = DataLoader(TensorDataset(*digits), batch_size=16)
+    trainer = import_module("pytorch_lightning").Trainer(
+        max_epochs=3, accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, callbacks=[
+            GenLabelCallback(mixup)], enable_model_summary=False, default_root_dir=tmp_path, accumulate_grad_batches=2,
+        enable_checkpointing=False,
+    )  # fmt: skip
+    trainer.fit(module, loader)
+    assert trainer.global_step == 6
+    assert float(mixup.teacher.updates) == 6.0
+    assert float(mixup.density.steps) == 12.0
+
+
+def test_loggers_receive_the_metrics(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelCallback
+
+    lightning, module = import_module("pytorch_lightning"), on_lightning(PlainModule)()
+    logger = lightning.loggers.CSVLogger(tmp_path)
+    trainer = lightning.Trainer(
+        max_epochs=2, accelerator="cpu", devices=1, logger=logger, enable_progress_bar=False, log_every_n_steps=2,
+        callbacks=[GenLabelCallback(make(digits, module, "average"))], enable_model_summary=False,
+        default_root_dir=tmp_path, enable_checkpointing=False,
+    )  # fmt: skip
+    trainer.fit(module, DataLoader(TensorDataset(*digits), batch_size=16))
+    header, *rows = (Path(logger.log_dir) / "metrics.csv").read_text().splitlines()
+    assert {"genlabel/gamma", "genlabel/label_entropy", "genlabel/outside_parents", "genlabel/trust"} <= {
+        *header.split(",")
+    }
+    assert len(rows) == 4

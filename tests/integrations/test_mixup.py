@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
+from genlabel import CutMix, GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.integrations.batches import mixed_accuracy
 from genlabel.mixing import Mixer, MixParams
@@ -335,10 +335,22 @@ def evaluation_in_between(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y
     batch.loss(network.eval()(x))
 
 
+def not_a_number(mixup: GenLabelMixup, x: Tensor, y: Tensor) -> None:
+    """One pixel that is NaN."""
+    x = x.clone()
+    x[7, 0, 3, 3] = torch.nan
+    mixup.mix(x, y)
+
+
 def mixed_by_chance(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y: Tensor) -> None:
     """Every other batch is mixed, and the batch takes the place of its points."""
     for chance in (False, True):
         network(mixup.mix(x, y) if chance else x)
+
+
+def fitted_density(x: Tensor, y: Tensor) -> GaussianDensity:
+    """Density that does not learn in training."""
+    return GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
 
 
 @pytest.mark.parametrize(
@@ -357,6 +369,23 @@ def mixed_by_chance(mixup: GenLabelMixup, network: nn.Module, x: Tensor, y: Tens
         (lambda m, n, x, y: mixed_by_chance(m, n, x, y), TypeError, "MixedBatch"),
         (lambda m, n, x, y: m.mix((255 * x).to(torch.uint8), y), TypeError, "uint8"),
         (lambda m, n, x, y: m.mix(x.numpy(), y), TypeError, "ndarray"),
+        (lambda m, n, x, y: not_a_number(m, x, y), ValueError, "row 7"),
+        (lambda m, n, x, y: m.mix(x, torch.zeros(64, 8, 8).long()), ValueError, "masks"),
+        (lambda m, n, x, y: m.mix(x, [{"boxes": torch.zeros(2, 4)}] * 64), TypeError, "boxes"),
+        (lambda m, n, x, y: m.mix(x, 2.0 * torch.eye(10)[y]), ValueError, "from 0 to 2"),
+        (lambda m, n, x, y: m.mix(x, 1.0 - torch.eye(10)[y]), ValueError, "multi_label"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, multi_label=True), ValueError, "gamma=0"),
+        (
+            lambda m, n, x, y: GenLabelMixup(n, num_classes=10, gamma=0.0, multi_label=True).mix(x, y),
+            ValueError,
+            "multi_label",
+        ),
+        (
+            lambda m, n, x, y: GenLabelMixup(n, num_classes=10, gamma="auto", density=fitted_density(x, y)),
+            ValueError,
+            "auto",
+        ),
+        (lambda m, n, x, y: setattr(m, "gamma", "best"), ValueError, "best"),
         (lambda m, n, x, y: m.mix(x, y + 5), ValueError, "5 to 14"),
         (lambda m, n, x, y: m.mix(x, y.float()), ValueError, "float32"),
         (lambda m, n, x, y: m.mix(x, torch.eye(9)[y.clamp(max=8)]), ValueError, "9"),

@@ -156,3 +156,20 @@ def test_settings_that_need_the_network_raise(make_network: Make, digits: Batch)
     with pytest.raises(ValueError, match="averages"):
         GenLabelMixup(num_classes=10, teacher="ema")
     assert np.isfinite(density.log_prob(x.flatten(1)).numpy()).all()
+
+
+def test_a_loader_of_dicts_or_of_tuples_of_three() -> None:
+    mixup, x, y = GenLabelMixup(num_classes=3, gamma=0.0), torch.rand(6, 2), torch.tensor([0, 1, 2, 0, 1, 2])
+    named = [{"image": row, "label": int(c), "id": i} for i, (row, c) in enumerate(zip(x, y, strict=True))]
+    batch = MixCollate(mixup, x="image", y="label")(named)
+    assert batch["id"].tolist() == [*range(6)]
+    torch.testing.assert_close(batch["label"].sum(1), torch.ones(6))
+    triples = [(i, row, int(c)) for i, (row, c) in enumerate(zip(x, y, strict=True))]
+    index, mixed, target = MixCollate(mixup, x=1, y=2)(triples)
+    assert index.tolist() == [*range(6)]
+    assert not torch.equal(mixed, x)
+    assert target.shape == (6, 3)
+    with pytest.raises(KeyError, match="image"):
+        MixCollate(mixup)(named)
+    with pytest.raises(IndexError, match="3 entries"):
+        MixCollate(mixup, y=5)(triples)

@@ -18,6 +18,7 @@ def make() -> StagedNetwork:
     return LeNet5(num_classes=10, in_channels=1, size=28, seed=0)
 
 
+@pytest.mark.filterwarnings("ignore::genlabel.densities.base.DensityWarning")
 @pytest.mark.parametrize("mixer", [Mixup(lam_per="batch"), CutMix()], ids=repr)
 @pytest.mark.parametrize("statistics", ["near", "clean", "part"])
 def test_the_losses_are_the_same(mixer: Mixer, statistics: str, digits: tuple[Tensor, Tensor]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from scipy.stats import entropy
 from torch import Tensor, nn
 
 from genlabel import CutMix, GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
@@ -199,3 +200,86 @@ def test_gamma_without_a_source_of_features_is_refused() -> None:
     with pytest.raises(ValueError, match="network"):
         mixup.gamma = 0.5
     assert mixup.gamma == 0.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_several_labels_per_row_train_by_binary_cross_entropy(
+    weighted: bool, reduction: str, make_network: Make, digits: Batch
+) -> None:
+    network, x = make_network(), digits[0]
+    y = (torch.rand(64, 10, generator=torch.Generator().manual_seed(0)) < 0.3).float()
+    mixup = GenLabelMixup(network, num_classes=10, gamma=0.0, multi_label=True)
+    batch = mixup.mix(x, y)
+    scores, weight = network(batch.x), torch.arange(1.0, 11.0) if weighted else None
+    target = blend(y, batch.draw)
+    torch.testing.assert_close(batch.target(), target)
+    expected = nn.functional.binary_cross_entropy_with_logits(
+        scores, 0.8 * target + 0.1, weight=weight, reduction=reduction
+    )
+    torch.testing.assert_close(batch.loss(scores, weight, reduction, label_smoothing=0.2), expected)
+    before = float(batch.loss(scores.detach()))
+    optimizer = torch.optim.Adam(network.parameters(), 0.01)
+    for _ in range(30):
+        batch = mixup.mix(x, y)
+        loss = batch.loss(network(batch.x))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert float(loss.detach()) < before
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.filterwarnings("ignore:.*torch.jit")  # of the compiler
+def test_automatic_gamma_is_at_most_the_ceiling_and_may_be_switched_off(compiled: bool, digits: Batch) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    mixup = GenLabelMixup(network, num_classes=10, gamma="auto", max_gamma=0.4, mixer=Mixup(0.3), compiled=compiled)
+    assert "gamma=auto" in repr(mixup)
+    optimizer = torch.optim.Adam(network.parameters(), 0.01)
+    weights = []
+    for _ in range(150):
+        batch = mixup.mix(*digits)
+        loss = batch.loss(network(batch.x))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        weights.append(float(mixup.effective_gamma))
+    assert weights[0] < 0.01
+    assert 0.2 < max(weights) <= 0.4  # 64 images are learned by heart
+    mixup.gamma = 0.25
+    assert float(mixup.effective_gamma) == 0.25
+    batch = mixup.mix(*digits)
+    network(batch.x)
+    assert float(batch.metrics()["genlabel/gamma"]) == 0.25
+
+
+def test_the_metrics_of_a_batch(make_network: Make, digits: Batch) -> None:
+    (x, y), network = digits, make_network()
+    mixup = GenLabelMixup(network, num_classes=10, gamma=0.6, top_k=None)
+    for _ in range(3):
+        batch = mixup.mix(x, y)
+        network(batch.x)
+        target = batch.target()
+    metrics = {name.removeprefix("genlabel/"): float(value) for name, value in batch.metrics().items()}
+    labels, partner = target.double().numpy(), batch.draw.partner.numpy()
+    outside = [
+        float(row[[c for c in range(10) if c not in (y[i], y[partner[i]])]].sum()) for i, row in enumerate(labels)
+    ]
+    assert metrics["gamma"] == pytest.approx(0.6)
+    assert metrics["label_entropy"] == pytest.approx(float(np.mean([entropy(row) for row in labels])), rel=1e-4)
+    assert metrics["outside_parents"] == pytest.approx(float(np.mean(np.array(outside) > 0.5)))
+    assert 0.0 <= metrics["trust"] <= 1.0
+    network.eval()
+    assert float(mixup.mix(x, y).metrics()["genlabel/label_entropy"]) == 0.0
+
+
+def test_a_teacher_that_is_never_updated_warns(make_network: Make, digits: Batch) -> None:
+    network = make_network()
+    mixup = GenLabelMixup(network, num_classes=10, teacher="ema")
+    for _ in range(3):
+        mixup.mix(*digits)
+    with pytest.warns(RuntimeWarning, match="update_ema"):
+        mixup.check()
+    mixup.update_ema()
+    mixup.check()

@@ -152,3 +152,12 @@ def test_the_example_of_the_trainer_runs() -> None:
     result = doctest.testmod(import_module("genlabel.integrations.trainer"), optionflags=doctest.ELLIPSIS)
     assert result.attempted > 5
     assert result.failed == 0
+
+
+def test_the_teacher_counts_steps_of_the_optimizer(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    trainer = make_trainer(
+        digits, tmp_path, lambda model: GenLabelMixup(model, num_classes=10, teacher="ema"),
+        gradient_accumulation_steps=3, max_steps=2,
+    )  # fmt: skip
+    trainer.train()
+    assert float(trainer.mixup.teacher.updates) == 2.0

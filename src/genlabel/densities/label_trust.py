@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, final
 
 import torch
@@ -12,6 +13,7 @@ from genlabel._runtime import all_reduce_sum
 GAMMAS = torch.linspace(0.0, 1.0, 21)
 TEMPERATURES = 4.0 ** torch.arange(6.0)  # in many dimensions log-densities differ by hundreds
 MEMORY = 0.99  # weight of the batches before the newest one, relative to the step before
+MIN_ROWS = 20.0  # nearly clean rows, below which nothing is said of them
 PRIOR_NATS = 20.0  # log-likelihood by which gamma = 0 leads before the first batch
 
 
@@ -40,15 +42,16 @@ class LabelTrust(nn.Module):
     """Sums over nearly clean rows, (temperatures, gammas)."""
     counts: Tensor
     """Numbers of nearly clean rows, and of those whose class the densities name, (2,)."""
+    prior: Tensor
+    """Log-likelihood by which gamma = 0 leads, which is forgotten as batches are."""
     gammas: Tensor
     temperatures: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        start = torch.full((len(TEMPERATURES), len(GAMMAS)), -PRIOR_NATS)
-        start[:, 0] = 0.0
-        self.register_buffer("log_likelihood", start)
+        self.register_buffer("log_likelihood", torch.zeros(len(TEMPERATURES), len(GAMMAS)))
         self.register_buffer("counts", torch.zeros(2))
+        self.register_buffer("prior", torch.tensor(PRIOR_NATS))
         self.register_buffer("gammas", GAMMAS.clone(), persistent=False)
         self.register_buffer("temperatures", TEMPERATURES.clone(), persistent=False)
 
@@ -79,6 +82,7 @@ class LabelTrust(nn.Module):
         sums = all_reduce_sum(torch.cat([likelihood.flatten(), rows.sum()[None], hits[None]]).double())
         self.log_likelihood.mul_(MEMORY).add_(sums[:-2].view_as(likelihood))
         self.counts.mul_(MEMORY).add_(sums[-2:])
+        self.prior.mul_(MEMORY)
 
     def gamma(self, max_gamma: float | Tensor) -> Tensor:
         """Return the trusted weight of the generative label, at most `max_gamma`."""
@@ -88,6 +92,19 @@ class LabelTrust(nn.Module):
         """Return the temperature at which labels of the densities predict best."""
         return (self._grid_weights(max_gamma).sum(1) * self.temperatures.log()).sum().exp()
 
+    def loss_increase(self, gamma: float, temperature: float) -> float:
+        """Return by how much a label's log-loss on nearly clean rows exceeds that of mixup's, in nats per row.
+
+        The label is that of the nearest gamma and temperature of the grid; 0 without nearly clean rows.
+        """
+        rows = float(self.counts[0])
+        if rows < MIN_ROWS:
+            return 0.0
+        column = int((self.gammas - gamma).abs().argmin())
+        row = int((self.temperatures.log() - math.log(temperature)).abs().argmin())
+        first = self.log_likelihood[row]
+        return float(first[0] - first[column]) / rows
+
     @property
     def accuracy(self) -> Tensor:
         """Share of the nearly clean rows whose class the densities name."""
@@ -95,5 +112,5 @@ class LabelTrust(nn.Module):
 
     def _grid_weights(self, max_gamma: float | Tensor) -> Tensor:
         allowed = self.gammas <= max_gamma + 1e-6
-        values = self.log_likelihood.masked_fill(~allowed, -torch.inf)
+        values = (self.log_likelihood - self.prior * (self.gammas > 0)).masked_fill(~allowed, -torch.inf)
         return torch.softmax(values.flatten(), 0).view_as(values)

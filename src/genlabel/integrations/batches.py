@@ -1,4 +1,4 @@
-"""Mixed batches: their points, labels, loss and accuracy; checks of what is mixed."""
+"""Mixed batches: their points, labels, loss and accuracy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from genlabel._validation import check_choice
+from genlabel.labeling import OnlineGenLabel
 from genlabel.mixing import MixParams
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class MixedBatch:
     mixup: GenLabelMixup = field(repr=False)
     targets: Tensor = field(repr=False)
     """Labels before mixing, (n, k)."""
+    unmixed: Tensor = field(repr=False)
+    """Points as given."""
     clean_features: Tensor | None = field(default=None, repr=False)
     """Features of clean rows, if the density learns from these."""
     labels: Tensor | None = field(default=None, repr=False)
@@ -70,6 +73,8 @@ class MixedBatch:
     ) -> Tensor:
         """Return the cross-entropy of scores (n, k) and :meth:`target`, computed in float32.
 
+        With `multi_label=True`, it is the binary cross-entropy, as a mean over labels and rows.
+
         The parameters are those of `torch.nn.functional.cross_entropy`. With class weights (k,), the mean is divided by
         the sum of the weights of the labels, as PyTorch does for class indices, but not for soft labels. Rows that the
         mixer weights count in proportion.
@@ -78,6 +83,8 @@ class MixedBatch:
             raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
         check_choice("reduction", reduction, ["mean", "sum", "none"])
         target = self.target(scores)
+        if self.mixup.multi_label:
+            return self._binary_loss(scores.float(), target, weight, reduction, label_smoothing)
         cross_entropy = partial(torch.nn.functional.cross_entropy, weight=weight, label_smoothing=label_smoothing)
         row_weight = None if self.draw is None else self.draw.weight
         if row_weight is None and (weight is None or reduction != "mean"):
@@ -90,6 +97,52 @@ class MixedBatch:
             return losses.sum() / mass.sum()
         return losses if reduction == "none" else losses.sum()
 
+    def _binary_loss(
+        self, scores: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+    ) -> Tensor:
+        """Return the binary cross-entropy, weighted by labels and rows."""
+        target = torch.lerp(target, torch.full_like(target, 0.5), label_smoothing)
+        losses = torch.nn.functional.binary_cross_entropy_with_logits(scores, target, weight, reduction="none")
+        if self.draw is not None and self.draw.weight is not None:
+            losses = losses * self.draw.weight[:, None]
+        return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+    def join_mask(self, mask: Tensor) -> Tensor:
+        """Return the attention mask (n, t) of a batch that is mixed in a hidden layer: that of both parents, joined.
+
+        A mixed row attends to every token that either parent has; rows that are not mixed keep their mask.
+
+        >>> from genlabel import GenLabelMixup, ManifoldMixup
+        >>> network = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(8, 2))
+        >>> manifold = {"mixer": ManifoldMixup(depths=(1,)), "mix_layers": ("", "0")}
+        >>> mixup = GenLabelMixup(network, num_classes=2, **manifold)
+        >>> batch = mixup.mix(torch.tensor([[1, 2], [3, 0]]), torch.tensor([0, 1]))
+        >>> batch.join_mask(torch.tensor([[1, 1], [1, 0]])).shape
+        torch.Size([2, 2])
+        """
+        if self.draw is None:
+            return mask
+        is_mixed = (self.draw.lam < 1.0).to(mask.device).view(-1, *[1] * (mask.ndim - 1))
+        partner = mask[self.draw.partner.to(mask.device)]
+        return torch.where(is_mixed, torch.maximum(mask, partner), mask)
+
+    def metrics(self) -> dict[str, Tensor]:
+        """Return scalars of the labels for a logger, once the network has seen the batch.
+
+        "gamma" is the weight of the generative label in this step, "label_entropy" the mean entropy of the labels in
+        nats, and "outside_parents" the share of rows whose label has most of its mass outside the classes of both
+        parents. A density that learns adds "trust": the share of nearly clean rows whose class it names.
+        """
+        target = self.target()
+        scalars = {"gamma": self.mixup.effective_gamma, "label_entropy": _entropy(target)}
+        if self.draw is not None:
+            partner = self.draw.partner.to(target.device)
+            parents = (self.targets > 0) | (self.targets[partner] > 0)
+            scalars["outside_parents"] = ((target * parents).sum(1) < 0.5 * target.sum(1)).float().mean()
+        if isinstance(self.mixup.labeler, OnlineGenLabel):
+            scalars["trust"] = self.mixup.labeler.density.trust.accuracy
+        return {f"genlabel/{name}": value.detach() for name, value in scalars.items()}
+
     def accuracy(self, scores: Tensor) -> MixedAccuracy:
         """Return the accuracies of scores (n, k).
 
@@ -97,6 +150,11 @@ class MixedBatch:
         predictions equal to the class with the larger weight.
         """
         return mixed_accuracy(scores, self.y, self.draw)
+
+
+def _entropy(labels: Tensor) -> Tensor:
+    """Return the mean entropy of the rows, in nats."""
+    return -torch.special.xlogy(labels, labels).sum(1).mean()
 
 
 class MixedAccuracy(NamedTuple):
@@ -125,28 +183,3 @@ def mixed_accuracy(scores: Tensor, y: Tensor, draw: MixParams | None = None) -> 
     other, weight = own[draw.partner.to(own.device)], draw.lam.to(hit)
     weighted = weight * hit + (1.0 - weight) * (prediction == other)
     return MixedAccuracy(weighted.mean(), (prediction == torch.where(weight >= 0.5, own, other)).float().mean())
-
-
-def check_batch(x: Tensor, y: Tensor, k: int) -> None:
-    """Raise unless x can be mixed and y are labels of its rows; labels on a GPU are not read.
-
-    >>> check_batch(torch.zeros(2, 3), torch.tensor([0, 7]), 5)
-    Traceback (most recent call last):
-    ValueError: y must hold class indices, 0 to 4; it has 0 to 7: set num_classes to the number of all classes
-    """
-    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-        raise TypeError(f"x is a {type(x).__name__} and y a {type(y).__name__}; pass tensors")
-    if not x.is_floating_point():
-        raise TypeError(f"x is {x.dtype}, and mixing would round it; pass floats, such as x.float() / 255 for pixels")
-    if len(x) != len(y) or not len(x):
-        raise ValueError(f"x has {len(x)} rows and y has {len(y)}; pass one batch, of at least one row")
-    if y.ndim == 2:
-        if y.shape[1] != k:
-            raise ValueError(f"y has {y.shape[1]} columns, but num_classes={k}; pass soft labels (n, {k})")
-    elif y.ndim != 1 or y.is_floating_point() or y.is_complex():
-        raise ValueError(f"y is {y.dtype} {tuple(y.shape)}; pass integer class indices (n,), or soft labels (n, {k})")
-    elif not y.is_cuda and not (int(y.min()) >= 0 and int(y.max()) < k):
-        raise ValueError(
-            f"y must hold class indices, 0 to {k - 1}; it has {int(y.min())} to {int(y.max())}: set num_classes to the "
-            "number of all classes"
-        )

@@ -24,8 +24,8 @@ class GenLabelCallback(_Callback):
     Its `training_step` needs no change if its loss takes soft labels: `F.cross_entropy(self(x), y)`. The batch is
     labeled before the network sees it, so that labels come from a fitted density, a teacher, or mixup (gamma=0). Labels
     from the network's own forward pass need two lines in the module instead of the callback: `self.mixup.mix`, and the
-    loss of the batch that it returns. An averaged teacher is updated after each batch. Everything learned is in the
-    checkpoint.
+    loss of the batch that it returns. An averaged teacher is updated after each step of the optimizer. Loggers of the
+    Trainer receive :meth:`MixedBatch.metrics`. Everything learned is in the checkpoint.
 
     Parameters
     ----------
@@ -65,10 +65,12 @@ class GenLabelCallback(_Callback):
                 "gamma=0, and a mixer of the input; or call self.mixup.mix, and the loss of its batch, in training_step"
             )
         self.mixup, self._x, self._y = mixup, x, y
+        self._global_step = 0
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Move to the device of the module."""
         self.mixup.to(pl_module.device)
+        self._global_step = trainer.global_step
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Replace points and labels of the batch by mixed ones."""
@@ -77,11 +79,15 @@ class GenLabelCallback(_Callback):
                 f"the batch is a {type(batch).__name__}, which a callback cannot change; return a list or a dict "
                 "from the loader's collate_fn, or use genlabel.integrations.MixCollate"
             )
-        batch[self._x], batch[self._y] = self.mixup(batch[self._x], batch[self._y])  # type: ignore[index]
+        mixed = self.mixup.mix_before_pass(batch[self._x], batch[self._y])  # type: ignore[index]
+        batch[self._x], batch[self._y] = mixed.x, mixed.target()  # type: ignore[index]
+        if trainer.loggers and trainer.global_step % trainer.log_every_n_steps == 0:
+            pl_module.log_dict(mixed.metrics())
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Update an averaged teacher."""
-        if self.mixup.teacher is not None and self.mixup.teacher.is_average:
+        """Update an averaged teacher after a step of the optimizer, not after each accumulated batch."""
+        is_step, self._global_step = trainer.global_step != self._global_step, trainer.global_step
+        if is_step and self.mixup.teacher is not None and self.mixup.teacher.is_average:
             self.mixup.update_ema()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:

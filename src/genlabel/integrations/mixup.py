@@ -10,26 +10,24 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data import get_worker_info
 
 from genlabel._arrays import one_hot
 from genlabel._runtime import rank_and_world_size
-from genlabel._validation import check_choice, check_count, check_interval
+from genlabel._validation import check_choice, check_count, check_interval, warn
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
-from genlabel.integrations.batches import MixedBatch, check_batch
+from genlabel.integrations.batches import MixedBatch
+from genlabel.integrations.checks import check_batch, check_density, check_labeler, check_mixer, make_labeler
 from genlabel.integrations.hooks import FeatureHook, MixHook, PassHook, find_layer, make_teacher, unwrap
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
-from genlabel.mixing import Mixer, MixParams, Mixup, RandomChoice
-from genlabel.mixing.base import check_within_batch, draw_to_device
+from genlabel.mixing import Mixer, MixParams, RandomChoice
+from genlabel.mixing.base import draw_to_device
 from genlabel.training.compile import frozen_batchnorm_stats
 from genlabel.training.step import label_batch, num_observed
 
 HAS_TRITON = find_spec("triton") is not None
-DENSITY_SETTINGS = ("beta", "covariance", "statistics", "margin", "share", "temperature")
-"""Parameters of `OnlineGaussianDensity` that `GenLabelMixup` takes."""
 
 
 @cache
@@ -100,6 +98,9 @@ class GenLabelMixup(nn.Module):
     decay : float
         Decay of the moving average.
     seed : int
+    multi_label : bool
+        If True, labels are (n, k) values in [0, 1], several per row; they are mixed linearly (gamma=0), and the loss is
+        the binary cross-entropy.
     compiled : bool or None
         If True, compile the labeling by a density that learns (some seconds, once); None compiles on a GPU with Triton,
         where it takes a tenth of the kernels.
@@ -142,10 +143,13 @@ class GenLabelMixup(nn.Module):
         teacher: nn.Module | str | None = None,
         decay: float = 0.999,
         seed: int = 0,
+        multi_label: bool = False,
         compiled: bool | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
+        if multi_label and (gamma or labeler is not None):
+            raise ValueError("with multi_label=True, labels are those of mixup; pass gamma=0")
         if settings and (density is not None or labeler is not None):
             raise ValueError(f"{', '.join(settings)} are settings of a new density; pass density= with them")
         if labeler is not None and (density is not None or teacher is not None):
@@ -157,18 +161,20 @@ class GenLabelMixup(nn.Module):
         self.num_classes, self.compiled = check_count("num_classes", num_classes, low=2), compiled
         self.seed, self.mix_layers = check_count("seed", seed, low=0), tuple(mix_layers)
         self.feature_layer, self.input_of = feature_layer, input_of
-        self.mixer = _check_mixer(mixer, self.mix_layers)
+        self.mixer = check_mixer(mixer, self.mix_layers)
         self.prob, self.switch_prob, self.off_step = prob, switch_prob, off_step
+        self.multi_label = multi_label
         self._network = () if network is None else (unwrap(network),)  # in a tuple, so that it is no submodule
+        self._wrapper = (network,)
         self._label_params: dict[str, Any] | None = None
         if labeler is None:
             self._label_params = {"top_k": top_k, "same_class": same_class, "warmup_steps": warmup_steps}
         self.max_gamma = check_interval("max_gamma", max_gamma, 0.0, 1.0, "0 is mixup")
-        self.density = _check_density(density, num_classes, settings)
+        self.density = check_density(density, num_classes, settings)
         self.teacher = make_teacher(teacher, network, feature_layer, input_of, num_classes, decay)
         self.register_buffer("_gamma", torch.zeros(()), persistent=False)
         self._gamma_value: float | str | None = None
-        self.labeler = LinearLabel() if labeler is None else _check_labeler(labeler, network)
+        self.labeler = LinearLabel() if labeler is None else check_labeler(labeler, network)
         if labeler is None:
             self.gamma = gamma
         if network is None and self.mixer.max_depth:
@@ -202,7 +208,7 @@ class GenLabelMixup(nn.Module):
             value = check_interval("gamma", value, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
             self._gamma.fill_(value)
         if value and isinstance(self.labeler, LinearLabel):
-            labeler = _make_labeler(self.density, self._gamma, **self._label_params)
+            labeler = make_labeler(self.density, self._gamma, **self._label_params)
             if self.network is None and self.teacher is None and labeler.update_source is not None:
                 raise ValueError(f"gamma={value!r} needs a network, a teacher or a fitted density; gamma=0 is mixup")
             self.labeler = labeler
@@ -255,7 +261,7 @@ class GenLabelMixup(nn.Module):
         x (n, ...) is floating, y class indices (n,) or soft labels (n, k). If a hidden layer is drawn, `batch.x` are
         the points as given, which are mixed there.
         """
-        check_batch(x, y, self.num_classes)
+        self._check_batch(x, y)
         if self.network is None:
             raise RuntimeError("mix needs the network: GenLabelMixup(network, ...); without one, call mixup(x, y)")
         if self.is_mixing:
@@ -266,9 +272,14 @@ class GenLabelMixup(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mixed batch and its labels (n, k), float32: for use before the network, as in timm's scripts."""
-        check_batch(x, y, self.num_classes)
+        batch = self.mix_before_pass(x, y)
+        return batch.x, batch.target()
+
+    def mix_before_pass(self, x: Tensor, y: Tensor) -> MixedBatch:
+        """Return the mixed batch with its labels, which do not depend on the network's pass over it."""
+        self._check_batch(x, y)
         if not self.is_mixing:
-            return x, self._as_targets(y, x.device)
+            return self._new_batch(x, y, None)
         if self.needs_forward_hook or self.mixer.max_depth:
             raise RuntimeError(
                 "mixup(x, y) labels a batch before the network sees it, and mixes its input: use mix and loss, or pass "
@@ -279,8 +290,7 @@ class GenLabelMixup(nn.Module):
             raise RuntimeError(
                 f"{self.mixer!r} weights the loss of the rows; use batch = mixup.mix(x, y) and batch.loss"
             )
-        batch = self.apply_draw(x, y, draw)
-        return batch.x, batch.target()
+        return self.apply_draw(x, y, draw)
 
     def draw(self, n: int, x: Tensor | None = None, y: Tensor | None = None) -> MixParams:
         """Draw how a batch of n rows is mixed: tensors on the device of its points x, or else of this module.
@@ -306,11 +316,13 @@ class GenLabelMixup(nn.Module):
         clean_features, points = None, x
         if self.labeler.update_source == "clean":
             clean_features = self._clean_features(x[: num_observed(self.labeler, len(x))])
-        if draw.depth == 0 or not self.needs_forward_hook:
+        if draw.depth == 0 or self.labeler.needs_inputs or self.teacher is not None:
             points = self.mixer.mix(x, draw)
             if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
                 points = points.contiguous(memory_format=torch.channels_last)
-        batch = self._new_batch(x if draw.depth else points, y, draw)
+        batch = self._new_batch(x, y, draw)
+        if not draw.depth:
+            batch.x = points
         batch.clean_features = clean_features
         if draw.depth:
             self._mix_hooks[draw.depth].activate(draw)
@@ -319,7 +331,7 @@ class GenLabelMixup(nn.Module):
         elif self.teacher is not None and self.labeler.update_source is not None:
             batch.labels = self._label(self.teacher.features(points), batch)
         else:
-            batch.labels = self._label(points.flatten(1).float(), batch)
+            batch.labels = self._label(points.flatten(1).float(), batch)  # a labeler that does not learn
         return batch
 
     def labels_of(self, batch: MixedBatch, must_be_last: bool = True) -> Tensor:
@@ -350,14 +362,26 @@ class GenLabelMixup(nn.Module):
         return batch.targets if batch.labels is None else batch.labels
 
     def update_ema(self) -> None:
-        """Move the averaged teacher towards the network; call it after the optimizer's step."""
+        """Move the averaged teacher towards the network; call it once after each step of the optimizer.
+
+        If gradients are accumulated over several batches, call it after the last of them. The density learns from every
+        batch: its `beta`, and `warmup_steps`, count batches.
+        """
         if self.teacher is None or not self.teacher.is_average or self.network is None:
             raise RuntimeError("there is no moving average of the network; create one with teacher='ema'")
         self.teacher.update(self.network)
 
     def check(self) -> None:
-        """Warn (CollapseWarning) if the labels have collapsed; it waits for a GPU, so call it once per epoch."""
+        """Warn about labels that have collapsed or that are worse than those of mixup, and of an idle teacher.
+
+        It waits for a GPU: call it once per epoch.
+        """
         self.labeler.check()
+        if self.teacher is not None and self.teacher.is_average and self._draws > 1 and not self.teacher.updates:
+            message = (
+                f"the moving average has not been updated in {self._draws} batches; call update_ema after each step"
+            )
+            warn("idle teacher", message, RuntimeWarning)
 
     def attach(self) -> None:
         """Register the hooks on the network, unless they are; the constructor does so."""
@@ -387,12 +411,25 @@ class GenLabelMixup(nn.Module):
     def __exit__(self, *error: object) -> None:
         self.detach()
 
+    def _check_batch(self, x: Tensor, y: Tensor) -> None:
+        """Check a batch, and move to the device of its points."""
+        mixes_input = self.mixer.min_depth == 0 or self.labeler.needs_inputs or self.teacher is not None
+        check_batch(x, y, self.num_classes, mixes_input, self.multi_label)
+        if x.device != self._gamma.device:
+            self.to(x.device)
+        join = getattr(self._wrapper[0], "_join_config", None)  # set by the context DistributedDataParallel.join()
+        if join is not None and join.enable and self.labeler.update_source is not None:
+            raise RuntimeError(
+                "DistributedDataParallel.join() does not cover the densities, which all processes update together; use "
+                "DistributedSampler(...) and drop_last=True, so that each process has the same number of batches"
+            )
+
     def _new_batch(self, points: Tensor, y: Tensor, draw: MixParams | None) -> MixedBatch:
         """Return a batch, and wait for the network's pass over its points."""
         if self._pass_hook is not None:
             self._pass_hook.reset()
         self._last_targets = targets = self._as_targets(y, points.device)
-        return MixedBatch(points, y, draw, self, targets)
+        return MixedBatch(points, y, draw, self, targets, points)
 
     def _deactivate_hooks(self) -> None:
         for hook in (self._feature_hook, *self._mix_hooks.values()):
@@ -452,96 +489,5 @@ class GenLabelMixup(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without hooks, which a copy registers on its own network, and without the last batch."""
-        return {**self.__dict__, "_pass_hook": None, "_feature_hook": None, "_mix_hooks": {}, "_last_targets": None}
-
-
-def _check_mixer(mixer: Mixer | Sequence[Mixer] | None, layers: Sequence[str]) -> Mixer:
-    """Return the mixer, one for a pair; raise unless `layers` names a module for each of its depths."""
-    given = [Mixup()] if mixer is None else [mixer] if isinstance(mixer, Mixer) else mixer
-    if isinstance(given, str) or len(given) not in (1, 2) or not all(isinstance(one, Mixer) for one in given):
-        raise TypeError(f"mixer={mixer!r} must be a Mixer such as Mixup(), ManifoldMixup() or CutMix(), or two of them")
-    result = given[0] if len(given) == 1 else RandomChoice(given)
-    check_within_batch(result)
-    if not layers or layers[0] != "":
-        raise ValueError(f"mix_layers={tuple(layers)!r} must begin with '', the input, which is depth 0 of the mixer")
-    if result.max_depth >= len(layers):
-        raise ValueError(
-            f"{result!r} mixes at depth {result.max_depth}, but mix_layers={tuple(layers)!r} names {len(layers) - 1}; "
-            "name one module per depth: mix_layers=('', 'layer1', 'layer2')"
-        )
-    return result
-
-
-def _check_density(
-    density: ClassDensity | OnlineGaussianDensity | None, k: int, settings: dict[str, Any]
-) -> ClassDensity | OnlineGaussianDensity:
-    """Return a density of k classes, or a new one with the given settings."""
-    if density is None:
-        unknown = [name for name in settings if name not in DENSITY_SETTINGS]
-        if unknown:
-            hint = "; alpha is a parameter of the mixer: mixer=Mixup(alpha=0.2)" if "alpha" in unknown else ""
-            raise TypeError(
-                f"{', '.join(unknown)} is no parameter of GenLabelMixup, nor of its density, whose parameters are "
-                f"{', '.join(DENSITY_SETTINGS)}{hint}"
-            )
-        return OnlineGaussianDensity(k, **settings)
-    if isinstance(density, OnlineGaussianDensity):
-        if density.num_classes != k:
-            raise ValueError(f"the density has num_classes={density.num_classes}, but num_classes={k}")
-        return density
-    check_is_fitted(density, "classes_")
-    if not np.array_equal(density.classes_, np.arange(k)):
-        raise ValueError(f"the density has the classes {density.classes_.tolist()}; it must be 0 to {k - 1}")
-    return density
-
-
-def _check_labeler(labeler: Labeler, network: nn.Module | None) -> Labeler:
-    """Return a labeler of the user's own; one that learns needs the features of a network."""
-    if not isinstance(labeler, Labeler):
-        raise TypeError(f"labeler={labeler!r} must be a Labeler, such as LinearLabel() or LogisticLabel()")
-    if labeler.update_source is not None and network is None:
-        raise ValueError(f"labeler={labeler!r} learns from features; pass the network: GenLabelMixup(network, ...)")
-    return labeler
-
-
-def _make_labeler(
-    density: ClassDensity | OnlineGaussianDensity, gamma: Any, top_k: int | None, same_class: str, warmup_steps: int
-) -> Labeler:
-    """Return the labeler of a density."""
-    if isinstance(density, OnlineGaussianDensity):
-        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps)
-    if warmup_steps:
-        raise ValueError(f"warmup_steps={warmup_steps!r} needs a density that learns during training; this is fitted")
-    return GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class)
-
-
-@final
-class MixCollate:
-    """Function for `DataLoader(collate_fn=)` that mixes and labels each batch, differently in every worker and epoch.
-
-    `mixup` has labels that do not learn, those of a fitted density or of mixup (gamma=0): anything learned in a worker
-    would be lost. `collate` is the function from a list of samples to (x, y).
-
-    Examples
-    --------
-    >>> collate = MixCollate(GenLabelMixup(num_classes=3, gamma=0.0))
-    >>> x, target = collate([(torch.zeros(2), 0), (torch.ones(2), 2)])
-    >>> x.shape, target.sum(1)
-    (torch.Size([2, 2]), tensor([1., 1.]))
-    """
-
-    def __init__(self, mixup: GenLabelMixup, collate: Callable[[list[Any]], Any] = default_collate) -> None:
-        if not isinstance(mixup, GenLabelMixup):
-            raise TypeError(f"mixup is a {type(mixup).__name__}; pass a GenLabelMixup")
-        if mixup.labeler.update_source is not None:
-            raise ValueError(
-                "the density of mixup learns, which is lost with a worker process; pass a fitted density=, or gamma=0, "
-                "or mix in the loop"
-            )
-        self.mixup, self.collate = mixup, collate
-
-    def __call__(self, samples: list[Any]) -> tuple[Tensor, Tensor]:
-        """Return the mixed batch and its labels (n, k)."""
-        x, y = self.collate(samples)
-        mixed: tuple[Tensor, Tensor] = self.mixup(x, y)
-        return mixed
+        hooks: dict[str, Any] = {"_pass_hook": None, "_feature_hook": None, "_mix_hooks": {}}
+        return {**self.__dict__, **hooks, "_last_targets": None, "_wrapper": (self.network,)}

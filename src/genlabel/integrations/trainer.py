@@ -17,9 +17,22 @@ STATE_FILE = "genlabel.pt"
 
 
 try:
-    _Trainer: Any = importlib.import_module("transformers").Trainer
+    _transformers: Any = importlib.import_module("transformers")
 except ImportError:
-    _Trainer = object
+    _transformers = None
+_Trainer: Any = object if _transformers is None else _transformers.Trainer
+_Callback: Any = object if _transformers is None else _transformers.TrainerCallback
+
+
+class _TeacherUpdate(_Callback):
+    """Callback that updates an averaged teacher after each step of the optimizer."""
+
+    def __init__(self, mixup: GenLabelMixup) -> None:
+        self.mixup = mixup
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Update the teacher; accumulated batches before the step are not counted."""
+        self.mixup.update_ema()
 
 
 @final
@@ -36,8 +49,9 @@ class GenLabelTrainer(_Trainer):
         Arguments of `transformers.Trainer`; `remove_unused_columns=False` if a transform reads columns of the dataset.
     mixup : GenLabelMixup
         Object for the same model, in either form of use.
-    images : str
-        Name of the model input that is mixed.
+    input_name : str
+        Name of the model input that is mixed, such as "input_ids" for a model of text that is mixed after its
+        embeddings. An attention mask becomes that of both parents (:meth:`MixedBatch.join_mask`).
 
     Examples
     --------
@@ -61,11 +75,14 @@ class GenLabelTrainer(_Trainer):
     (3, 3.0)
     """
 
-    def __init__(self, *args: Any, mixup: GenLabelMixup, images: str = "pixel_values", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, mixup: GenLabelMixup, input_name: str = "pixel_values", **kwargs: Any) -> None:
         if _Trainer is object:
             raise ImportError("GenLabelTrainer needs transformers: pip install 'genlabel[transformers]'")
         super().__init__(*args, **kwargs)
-        self.mixup, self.images = mixup.to(self.args.device), images
+        self.mixup, self.input_name = mixup.to(self.args.device), input_name
+        self._metrics = dict[str, torch.Tensor]()
+        if self.mixup.teacher is not None and self.mixup.teacher.is_average:
+            self.add_callback(_TeacherUpdate(self.mixup))
         self.model_accepts_loss_kwargs = False  # a mean over the batch: let the Trainer divide by accumulated batches
 
     def compute_loss(
@@ -76,17 +93,21 @@ class GenLabelTrainer(_Trainer):
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if isinstance(model, nn.DataParallel):
             raise TypeError("the Trainer uses DataParallel; start one process per GPU, with torchrun")
-        rest = {name: value for name, value in inputs.items() if name not in (self.images, "labels")}
-        batch = self.mixup.mix(inputs[self.images], inputs["labels"])
-        outputs = model(**{self.images: batch.x}, **rest)
+        rest = {name: value for name, value in inputs.items() if name not in (self.input_name, "labels")}
+        batch = self.mixup.mix(inputs[self.input_name], inputs["labels"])
+        if "attention_mask" in rest:
+            rest["attention_mask"] = batch.join_mask(rest["attention_mask"])
+        outputs = model(**{self.input_name: batch.x}, **rest)
         loss = batch.loss(outputs["logits"] if isinstance(outputs, dict) else outputs[0])
+        if self.state.global_step % max(1, int(self.state.logging_steps)) == 0 or not self._metrics:
+            self._metrics = batch.metrics()
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """Take a step of the Trainer; before it, update an averaged teacher, one batch behind the optimizer."""
-        if self.mixup.teacher is not None and self.mixup.teacher.is_average:
-            self.mixup.update_ema()
-        return super().training_step(*args, **kwargs)
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log the scalars of the Trainer, and in training those of the labels (:meth:`MixedBatch.metrics`)."""
+        if "loss" in logs:
+            logs = {**logs, **{name: float(value) for name, value in self._metrics.items()}}
+        super().log(logs, *args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as the Trainer does; before it, warn if the labels have collapsed."""

@@ -7,11 +7,13 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from genlabel._validation import check_choice, check_count, check_interval
-from genlabel.densities import OnlineGaussianDensity
+from genlabel._validation import check_choice, check_count, check_interval, warn
+from genlabel.densities import DensityWarning, OnlineGaussianDensity
 from genlabel.labeling.base import Labeler
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
+
+MAX_EXCESS = 0.11  # nats of log-loss on nearly clean rows above mixup's; gamma = 0.1 costs at most -log(0.9) = 0.105
 
 
 @final
@@ -96,8 +98,19 @@ class OnlineGenLabel(Labeler):
         self.density.observe(features, targets, draw)
 
     def check(self) -> None:
-        """Warn if the labels have collapsed."""
+        """Warn if the labels have collapsed, or predict nearly clean rows worse than those of mixup do."""
         self.density.check()
+        if isinstance(self.gamma, str):
+            return
+        gamma, trust = float(self.effective_gamma()), self.density.trust
+        excess = trust.loss_increase(gamma, float(self.density.log_temperature.exp()))
+        if excess > MAX_EXCESS:
+            message = (
+                f"on nearly clean rows, whose classes are known, labels with gamma={gamma:g} have a log-loss that is "
+                f"{excess:.2f} above mixup's: the densities name the class of {float(trust.accuracy):.0%} of these "
+                "rows. Lower gamma, or set gamma='auto'"
+            )
+            warn("worse than mixup", message, DensityWarning)
 
     def effective_gamma(self) -> Any:
         """Return the weight of the generative label in this step: a tensor, or a float if it is constant."""

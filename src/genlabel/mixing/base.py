@@ -123,6 +123,11 @@ class Mixer(BaseEstimator, ABC):
         return frozenset()
 
     @property
+    def min_depth(self) -> int:
+        """Smallest depth that `draw` may return; above 0, the input is never mixed."""
+        return 0
+
+    @property
     def max_depth(self) -> int:
         """Largest depth that `draw` may return."""
         return 0

@@ -79,6 +79,11 @@ class ManifoldMixup(Mixer):
         self.lam_per = lam_per
 
     @property
+    def min_depth(self) -> int:
+        """Smallest of `depths`."""
+        return min(self.depths, default=0)
+
+    @property
     def max_depth(self) -> int:
         """Largest of `depths`."""
         return max(self.depths, default=0)
@@ -234,6 +239,11 @@ class RandomChoice(Mixer):
     def optional_fields(self) -> frozenset[str]:
         """Optional fields of all mixers."""
         return frozenset().union(*(mixer.optional_fields for mixer in self._choices()))
+
+    @property
+    def min_depth(self) -> int:
+        """Smallest depth of the mixers."""
+        return min(mixer.min_depth for mixer in self._choices())
 
     @property
     def max_depth(self) -> int:

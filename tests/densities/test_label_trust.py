@@ -1,0 +1,135 @@
+"""The trust in generative labels: against sums by hand, and in regimes with a known answer."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from genlabel.densities import OnlineGaussianDensity
+from genlabel.densities.base import DensityWarning
+from genlabel.densities.label_trust import MEMORY, LabelTrust
+from genlabel.labeling import OnlineGenLabel
+from genlabel.mixing import MixParams, Mixup
+from genlabel.mixing.base import draw_to_device, identity_params
+
+
+def make_batch(n: int, k: int, seed: int) -> tuple[Tensor, Tensor, MixParams]:
+    rng = np.random.default_rng(seed)
+    targets = torch.eye(k, dtype=torch.float64)[rng.integers(k, size=n)]
+    draw = draw_to_device(Mixup(alpha=0.5).draw(n, rng), targets)
+    return torch.from_numpy(rng.normal(0.0, 3.0, (n, k))), targets, draw
+
+
+@pytest.mark.parametrize("top_k", [None, 2])
+@pytest.mark.parametrize("margin", [0.05, 0.2])
+def test_the_likelihood_is_the_sum_over_nearly_clean_rows(top_k: int | None, margin: float) -> None:
+    trust, expected, rows, hits = LabelTrust(), torch.zeros(6, 21, dtype=torch.float64), 0.0, 0.0
+    for seed in range(3):
+        scores, targets, draw = make_batch(60, 4, seed)
+        trust.update(scores, targets, draw, margin, top_k)
+        expected, rows, hits = MEMORY * expected, MEMORY * rows, MEMORY * hits
+        for i, (j, lam) in enumerate(zip(draw.partner.tolist(), draw.lam.tolist(), strict=True)):
+            if not (1.0 - margin <= lam < 1.0 or 0.0 < lam <= margin):
+                continue
+            known = int(targets[i if lam > 0.5 else j].argmax())
+            y_mix = lam * targets[i] + (1.0 - lam) * targets[j]
+            kept = scores[i].clone()
+            if top_k:
+                kept[scores[i].argsort()[:-top_k]] = -torch.inf
+            for t, temperature in enumerate(trust.temperatures.double()):
+                y_gen = torch.softmax(kept / temperature, 0)[known]
+                label = trust.gammas.double() * y_gen + (1.0 - trust.gammas.double()) * y_mix[known]
+                expected[t] += label.clamp(min=1e-6).log()
+            rows, hits = rows + 1.0, hits + float(scores[i].argmax() == known)
+    torch.testing.assert_close(trust.log_likelihood, expected.float(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(trust.counts, torch.tensor([rows, hits]).float())
+    assert float(trust.accuracy) == pytest.approx(hits / rows)
+
+
+@pytest.mark.parametrize("scale, low, high", [(60.0, 0.45, 0.5), (0.0, 0.0, 0.02), (-60.0, 0.0, 0.02)])
+def test_gamma_is_large_for_densities_that_name_the_class_and_zero_for_others(
+    scale: float, low: float, high: float
+) -> None:
+    trust = LabelTrust()
+    assert float(trust.gamma(0.5)) < 0.01  # before the first batch, labels are those of mixup
+    for seed in range(200):
+        _, targets, draw = make_batch(100, 3, seed)
+        own = (draw.lam > 0.5)[:, None]
+        trust.update(scale * torch.where(own, targets, targets[draw.partner]), targets, draw)
+    assert low <= float(trust.gamma(0.5)) <= high
+    assert float(trust.gamma(0.0)) == 0.0
+    assert 1.0 <= float(trust.temperature(0.5)) <= 1024.0
+
+
+def test_the_temperature_follows_the_scale_of_the_densities() -> None:
+    temperatures = []
+    for scale in (1.0, 16.0):
+        trust, rng = LabelTrust(), np.random.default_rng(0)
+        for seed in range(300):
+            _, targets, draw = make_batch(100, 3, seed)
+            near = torch.where((draw.lam > 0.5)[:, None], targets, targets[draw.partner])
+            noisy = 20.0 * near + 20.0**0.5 * torch.from_numpy(rng.normal(size=(100, 3)))
+            trust.update(4.0 * scale * noisy, targets, draw)
+        temperatures.append(float(trust.temperature(1.0)))
+    assert 8.0 < temperatures[1] / temperatures[0] < 32.0, temperatures
+
+
+def test_unmixed_rows_and_unfitted_densities_say_nothing() -> None:
+    trust = LabelTrust()
+    scores, targets, draw = make_batch(50, 3, 0)
+    trust.update(scores, targets, identity_params(50))
+    assert not trust.log_likelihood.any()
+    assert float(trust.accuracy) == 0.0
+    trust.update(torch.full((50, 3), -torch.inf, dtype=torch.float64), targets, draw)
+    assert float(trust.gamma(0.5)) < 0.01
+    assert trust.log_likelihood.isfinite().all()
+
+
+def clusters(spread: float, seed: int) -> tuple[Tensor, Tensor, MixParams]:
+    """Features of three classes on a triangle, mixed."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=200)
+    angles = 2.0 * np.pi * y / 3.0
+    x = torch.from_numpy(np.stack([np.cos(angles), np.sin(angles)], 1) + rng.normal(0.0, spread, (200, 2)))
+    draw = draw_to_device(Mixup(alpha=0.3).draw(200, rng), x)
+    lam = draw.lam[:, None]
+    return lam * x + (1.0 - lam) * x[draw.partner], torch.eye(3, dtype=torch.float64)[y], draw
+
+
+@pytest.mark.parametrize("spread, is_trusted", [(0.05, True), (3.0, False)])
+def test_the_labeler_trusts_separated_classes(spread: float, is_trusted: bool) -> None:
+    auto = OnlineGenLabel(OnlineGaussianDensity(3), "auto", max_gamma=0.8)
+    fixed = OnlineGenLabel(OnlineGaussianDensity(3), 0.8)
+    for seed in range(30):
+        mixed, targets, draw = clusters(spread, seed)
+        for labeler in (auto, fixed):
+            labeler.assess(mixed, targets, draw)
+            labeler.observe(mixed, targets, draw)
+            labels = labeler.label(mixed, targets, draw)
+            torch.testing.assert_close(labels.sum(1), torch.ones(200, dtype=torch.float64))
+    assert (float(auto.effective_gamma()) > 0.6) is is_trusted
+    auto.check()
+    if is_trusted:
+        fixed.check()
+    else:
+        with pytest.warns(DensityWarning, match="auto"):
+            fixed.check()
+
+
+def test_the_state_is_saved() -> None:
+    density, other = OnlineGaussianDensity(3, 2), OnlineGaussianDensity(3, 2)
+    labeler = OnlineGenLabel(density, "auto")
+    mixed, targets, draw = clusters(0.1, 0)
+    labeler.observe(mixed, targets, draw)
+    labeler.assess(mixed, targets, draw)
+    other.load_state_dict(density.state_dict())
+    torch.testing.assert_close(other.trust.gamma(0.5), density.trust.gamma(0.5))
+
+
+def test_bad_values_are_refused() -> None:
+    mixed, targets, draw = clusters(0.1, 0)
+    for params in ({"gamma": "automatic"}, {"gamma": "auto", "max_gamma": 1.5}):
+        labeler = OnlineGenLabel(OnlineGaussianDensity(3), **params)
+        labeler.observe(mixed, targets, draw)
+        with pytest.raises(ValueError, match=next(reversed(params))):
+            labeler.label(mixed, targets, draw)
