@@ -6,8 +6,8 @@
 LeNet-5 is trained by Adam on the first rows of the training part, and tested on the whole test part. "mixup" has one
 lam for each image, as all methods have. Printed for each method, as mean and range over the seeds: test accuracy (%),
 log-loss, expected calibration error (%), the mean weight of the generative label, and the share of the training labels
-with most of their mass outside of the parents' classes (%), of the last epoch. With several mixers, a row for each of
-them with each kind of labels.
+with most of their mass outside of the parents' classes (%), of the last epoch. With several mixers, each as it is
+registered, there is a row for each of them with each kind of labels; "mixup" then stands for linear labels.
 """
 
 import argparse
@@ -38,6 +38,7 @@ def train(x: np.ndarray, y: np.ndarray, method: str, mixer: str, epochs: int, se
         network,
         num_classes=10,
         mixer=MIXERS.create(mixer),
+        mix_layers=("", "stages.0", "stages.1"),
         prob=0.0 if method == "no mixup" else 1.0,
         gamma=float(method) if gamma is None else gamma,
         seed=seed,
