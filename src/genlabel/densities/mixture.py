@@ -109,7 +109,8 @@ class MixtureDensity(ClassDensity):
             if not batches or counts[c] > 2 * counts[batches[-1][0]]:
                 batches.append([])
             batches[-1].append(c)
-        for classes in map(torch.tensor, map(sorted, batches)):
+        for batch in batches:
+            classes = torch.tensor(sorted(batch))
             points = sample.of_classes(classes)
             values = len(points.X) * max(len(sizes) * max(sizes), points.X.shape[1])
             for groups, valid in points.fold_groups(values):
