@@ -106,17 +106,17 @@ class GenLabel(Labeler):
         # Clean rows keep their labels: the density is evaluated at the other ones.
         mixed = np.arange(len(x_mix)) if info.clean is None else np.flatnonzero(~info.clean)
         index = to_device(mixed, x_mix)
-        log_prob = x_mix.new_zeros(len(x_mix), len(density.classes_))
         if info.rows is not None:
             lam = None if info.points is None else as_numpy(draw.lam)[mixed]
             rows, partners = info.rows[mixed], info.rows[as_numpy(draw.partner)][mixed]
-            log_prob[index] = density.log_prob_of_pairs(x_mix[index], rows, partners, lam, info.points)
+            values: Tensor = density.log_prob_of_pairs(x_mix[index], rows, partners, lam, info.points)
         else:
-            log_prob[index] = density.log_prob(x_mix[index])
+            values = density.log_prob(x_mix[index])
             if density.cross_fitted:
                 name = type(density).__name__
                 message = f"{name} is cross-fitted, but the rows of the batch are unknown; labels come from the fit to "
                 warn(("rows", name), message + "all rows; pass BatchInfo(rows=...)", DensityWarning)
+        log_prob = values.new_zeros(len(x_mix), len(density.classes_)).index_copy_(0, index, values)
         log_proba, vanished = log_posterior(log_prob, self._log_priors(), top_k=self.top_k)
         y_gen = log_proba.exp_()  # arXiv Eq. (1)
         # On a GPU the check would wait for the result.
