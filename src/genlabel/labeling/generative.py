@@ -116,8 +116,9 @@ class GenLabel(Labeler):
                 name = type(density).__name__
                 message = f"{name} is cross-fitted, but the rows of the batch are unknown; labels come from the fit to "
                 warn(("rows", name), message + "all rows; pass BatchInfo(rows=...)", DensityWarning)
-        log_prob = values.new_zeros(len(x_mix), len(density.classes_)).index_copy_(0, index, values)
-        log_proba, vanished = log_posterior(log_prob, self._log_priors(), top_k=self.top_k)
+        if info.clean is not None:  # the memory layout of `values` changes the last digits, so it is kept otherwise
+            values = values.new_zeros(len(x_mix), len(density.classes_)).index_copy_(0, index, values)
+        log_proba, vanished = log_posterior(values, self._log_priors(), top_k=self.top_k)
         y_gen = log_proba.exp_()  # arXiv Eq. (1)
         # On a GPU the check would wait for the result.
         if vanished.device.type == "cpu" and len(mixed) and bool(vanished[index].all()):
