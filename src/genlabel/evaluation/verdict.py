@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from genlabel.evaluation.comparison import PRIOR_BASELINE, SCORES
+from genlabel.evaluation.records.schema import plain_values
 
 CONFIDENCE_LEVEL = 0.95
 MIN_SPLITS = 5
@@ -147,22 +148,14 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
 def as_plain(results: pd.DataFrame, test_size: float = 0.3) -> dict[str, Any]:
     """Return the summary, the verdict and all pairs as plain dicts and lists, fit for JSON; NaN is None."""
 
-    def plain(value: Any) -> Any:
-        if not isinstance(value, float):
-            return value
-        return float(value) if np.isfinite(value) else None
-
-    summary = summarize(results)
-    scores = list(dict.fromkeys(summary.columns.get_level_values(0)))
+    summary, ranked = summarize(results), rank_methods(results)
     methods = {
-        str(name): {score: {part: plain(row[score, part]) for part in ("mean", "std")} for score in scores}
-        for name, row in summary.iterrows()
+        name: {score: row[score].to_dict() for score in summary.columns.unique(0)} for name, row in summary.iterrows()
     }
-    ranked = rank_methods(results)
     names = dict.fromkeys([(ranked[0], other) for other in ranked[1:]] + _pairs_of_interest(ranked))
-    differences = [pair_methods(results, *pair, "log_loss", test_size) for pair in names]
-    pairs = [{name: plain(value) for name, value in asdict(difference).items()} for difference in differences]
-    return {"methods": methods, "ranking": ranked, "pairs": pairs, "verdict": verdict(results, test_size)}
+    pairs = [asdict(pair_methods(results, *pair, "log_loss", test_size)) for pair in names]
+    values = {"methods": methods, "ranking": ranked, "pairs": pairs, "verdict": verdict(results, test_size)}
+    return cast(dict[str, Any], plain_values(values))
 
 
 def _pairs_of_interest(methods: list[str]) -> list[tuple[str, str]]:

@@ -163,3 +163,15 @@ def make_row(record: Record) -> dict[str, Any]:
                 f"{name} of {key.id!r} cannot be saved as JSON ({error}); use finite numbers, strings and lists"
             ) from error
     return row
+
+
+def plain_values(value: Any) -> Any:
+    """Return a value, and what a dict or list contains, as plain values for JSON; NaN and infinity are None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(part) for part in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if isinstance(value, bool | int | str) or value is None else str(value)
