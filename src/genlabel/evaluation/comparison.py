@@ -166,11 +166,8 @@ def default_methods(
      'class shares']
     """
     common = {"network": network, "training": TrainingOptions(epochs=epochs)}
-    methods: dict[str, Any] = {
-        "vanilla": MixupClassifier(mixer=None, **common),
-        "mixup": MixupClassifier(**common),
-        "GenLabel": GenLabelClassifier(density=density, **common),
-    }
+    methods: dict[str, Any] = {"vanilla": MixupClassifier(mixer=None, **common), "mixup": MixupClassifier(**common)}
+    methods["GenLabel"] = GenLabelClassifier(density=density, **common)
     if paper:  # "auto" becomes the network and the epochs of the paper
         settings: dict[str, Any] = {
             "network": "mlp" if isinstance(network, str) and network == "auto" else network,
@@ -210,11 +207,8 @@ def count_warnings(caught: CaughtWarnings) -> dict[str, int]:
 def hash_table(table: Table) -> str:
     """Return a hash of the content of a table: names, types, values, labels, groups and times."""
     digest = sha256()
-    parts = [table.X, table.y.to_frame("y")]
-    parts += [
-        part.to_frame(name) for name, part in (("groups", table.groups), ("time", table.time)) if part is not None
-    ]
-    for part in parts:
+    columns = {"y": table.y, "groups": table.groups, "time": table.time}
+    for part in (table.X, *(values.to_frame(name) for name, values in columns.items() if values is not None)):
         digest.update(repr([(str(name), str(kind)) for name, kind in part.dtypes.items()]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
     return digest.hexdigest()[:16]

@@ -201,15 +201,9 @@ def train_images(
     network, network_arguments = choose_network(network, x, len(images.classes))
     weights_rng = np.random.default_rng(seed).spawn(1)[0]
     net = IMAGE_NETWORKS[network](**network_arguments, seed=weights_rng).to(torch_device)
-    batches = ImageBatches(
-        x,
-        y,
-        batch_size=check_count("batch_size", batch_size),
-        mixer=image_method.mixer,
-        augment=x.shape[1] == 3 if augment is None else augment,
-        seed=seed,
-        device=torch_device,
-    )
+    crops = x.shape[1] == 3 if augment is None else augment
+    loading: dict[str, Any] = {"batch_size": check_count("batch_size", batch_size), "augment": crops, "seed": seed}
+    batches = ImageBatches(x, y, mixer=image_method.mixer, device=torch_device, **loading)
     check_choice("precision", precision, ["auto", "float32", "bf16"])
     compile_config = resolve_compile_config("auto", net)  # all accelerations that the device offers
     if precision != "auto":
@@ -224,38 +218,23 @@ def train_images(
     x_val, y_val = images.x_train[validation], images.y_train[validation]
     history = _TrainingHistory(net, x_val, y_val, n, settings, checkpoint, callback)
     start = perf_counter()
-    image_method.train(
-        net,
-        batches,
-        x.shape[1],
-        seed,
-        torch_device,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        optimizer=resolved_optimizer,
-        epochs=check_count("epochs", epochs),
-        compile_config=compile_config,
-        callback=history,
-        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
-    )
+    options: dict[str, Any] = {"learning_rate": learning_rate, "weight_decay": weight_decay, "callback": history}
+    options |= {
+        "optimizer": resolved_optimizer,
+        "epochs": check_count("epochs", epochs),
+        "compile_config": compile_config,
+    }
+    options["checkpoint"] = None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches})
+    image_method.train(net, batches, x.shape[1], seed, torch_device, **options)
     seconds = perf_counter() - start
-    best_test = None
+    test, best_test = _score_images(net, images.x_test, images.y_test), None
     if history.best_state is not None:
         last_state = _state_on_cpu(net)
         net.load_state_dict(history.best_state)
         best_test = _score_images(net, images.x_test, images.y_test)
         net.load_state_dict(last_state)
-    return TrainedImages(
-        network=net.eval(),
-        architecture=(network, network_arguments),
-        classes=images.classes,
-        history=history.history,
-        test=_score_images(net, images.x_test, images.y_test),
-        best_epoch=history.best_epoch,
-        best_state=history.best_state,
-        best_test=best_test,
-        seconds=seconds,
-    )
+    architecture, best = (network, network_arguments), (history.best_epoch, history.best_state, best_test)
+    return TrainedImages(net.eval(), architecture, images.classes, history.history, test, *best, seconds)
 
 
 def _resolve_device(device: str) -> torch.device:
@@ -329,13 +308,8 @@ class _TrainingHistory(Callback):
         if not np.isfinite(loss):
             raise ValueError(f"the loss of epoch {number} is {loss}; lower learning_rate")
         scores = _score_images(self.network, self._x, self._y) if len(self._x) else ImageScores(np.nan, np.nan)
-        current = {
-            "epoch": number,
-            "loss": loss,
-            "held_out_accuracy": scores.accuracy,
-            "held_out_log_loss": scores.log_loss,
-            "images_per_second": self.n / seconds,
-        }
+        current = {"epoch": number, "loss": loss, "held_out_accuracy": scores.accuracy}
+        current |= {"held_out_log_loss": scores.log_loss, "images_per_second": self.n / seconds}
         self.history = [*(entry for entry in self.history if entry["epoch"] < number), current]
         ranks = [(entry["held_out_accuracy"], -entry["held_out_log_loss"]) for entry in self.history]
         if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):

@@ -50,8 +50,7 @@ class PairedDifference:
         if not self.better and not self.worse:
             splits = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
             return f"{self.method} is the same as {self.other} {splits}"
-        word = "better" if self.gain >= 0 else "worse"
-        count = self.better if self.gain >= 0 else self.worse
+        word, count = ("better", self.better) if self.gain >= 0 else ("worse", self.worse)
         scale, unit = UNITS.get(self.score, (1, ""))
         size = f"{scale * abs(self.gain):.2g} {unit}".strip()
         if self.splits < 2:
@@ -93,11 +92,10 @@ def interval(values: ArrayLike, test_size: float = 0.3) -> tuple[float, float]:
     mean is s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
     """
     scores = np.asarray(values, dtype=np.float64)
-    mean, n = float(scores.mean()), len(scores)
-    if n < 2:
-        return mean, mean
-    error = float(scores.std(ddof=1)) * np.sqrt(1.0 / n + test_size / (1.0 - test_size))
-    half = float(student.ppf(0.5 + CONFIDENCE_LEVEL / 2.0, n - 1) * error)
+    mean, n, half = float(scores.mean()), len(scores), 0.0
+    if n > 1:
+        error = float(scores.std(ddof=1)) * np.sqrt(1.0 / n + test_size / (1.0 - test_size))
+        half = float(student.ppf(0.5 + CONFIDENCE_LEVEL / 2.0, n - 1) * error)
     return mean - half, mean + half
 
 
@@ -129,10 +127,8 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     3 splits say little about the noise; --n-splits 10 says more
     mixup is better than vanilla on 3 of 3 splits, by 0.1 nats (95 % interval 0.062 to 0.14)
     """
-    methods = rank_methods(results)
-    best = methods[0]
-    pairs = {other: pair_methods(results, best, other, "log_loss", test_size) for other in methods[1:]}
-    close = [other for other, pair in pairs.items() if pair.within_noise]
+    best, *others = methods = rank_methods(results)
+    close = [other for other in others if pair_methods(results, best, other, "log_loss", test_size).within_noise]
     lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(close) or 'none'}"]
     splits = results["split"].nunique()
     if splits == 1:
@@ -173,7 +169,7 @@ def _note_prior_baseline(results: pd.DataFrame, test_size: float) -> list[str]:
         return []
     differences = losses.drop(columns=PRIOR_BASELINE).sub(losses[PRIOR_BASELINE], axis=0).abs().max()
     reasons = {"boosting": " (its leaves have at least 20 rows, so it does not split small tables)"}
-    same = [str(name) for name in differences.index if differences[name] < SAME_LOSS_TOLERANCE]
+    same = differences.index[differences < SAME_LOSS_TOLERANCE]
     lines = [f"{name} predicts the class priors on every split{reasons.get(name, '')}" for name in same]
     means = results.groupby("method")["accuracy"].mean()
     best = str(means.drop(PRIOR_BASELINE).idxmax())
