@@ -185,6 +185,7 @@ def train_images(
     if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
         raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
     check_count("seed", seed, low=0)
+    check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate, "0.1 is the default")
     image_method = make_image_method(
         method, len(images.classes), alpha=alpha, lam_per=lam_per, gamma=gamma, beta=beta, statistics=statistics
@@ -202,8 +203,9 @@ def train_images(
     weights_rng = np.random.default_rng(seed).spawn(1)[0]
     net = IMAGE_NETWORKS[network](**network_arguments, seed=weights_rng).to(torch_device)
     crops = x.shape[1] == 3 if augment is None else augment
-    loading: dict[str, Any] = {"batch_size": check_count("batch_size", batch_size), "augment": crops, "seed": seed}
-    batches = ImageBatches(x, y, mixer=image_method.mixer, device=torch_device, **loading)
+    batches = ImageBatches(
+        x, y, batch_size=batch_size, mixer=image_method.mixer, augment=crops, seed=seed, device=torch_device
+    )
     check_choice("precision", precision, ["auto", "float32", "bf16"])
     compile_config = resolve_compile_config("auto", net)  # all accelerations that the device offers
     if precision != "auto":
@@ -218,14 +220,20 @@ def train_images(
     x_val, y_val = images.x_train[validation], images.y_train[validation]
     history = _TrainingHistory(net, x_val, y_val, n, settings, checkpoint, callback)
     start = perf_counter()
-    options: dict[str, Any] = {"learning_rate": learning_rate, "weight_decay": weight_decay, "callback": history}
-    options |= {
-        "optimizer": resolved_optimizer,
-        "epochs": check_count("epochs", epochs),
-        "compile_config": compile_config,
-    }
-    options["checkpoint"] = None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches})
-    image_method.train(net, batches, x.shape[1], seed, torch_device, **options)
+    image_method.train(
+        net,
+        batches,
+        x.shape[1],
+        seed,
+        torch_device,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        optimizer=resolved_optimizer,
+        epochs=check_count("epochs", epochs),
+        compile_config=compile_config,
+        callback=history,
+        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
+    )
     seconds = perf_counter() - start
     test, best_test = _score_images(net, images.x_test, images.y_test), None
     if history.best_state is not None:

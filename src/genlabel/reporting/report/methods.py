@@ -26,17 +26,8 @@ from genlabel.reporting.html import (
     signed,
 )
 from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
+from genlabel.reporting.terminal import COLUMNS
 
-SCORES = {
-    "log_loss": ("log-loss", 4),
-    "accuracy": ("accuracy %", 2),
-    "balanced_accuracy": ("balanced %", 1),
-    "auc": ("AUC", 3),
-    "brier": ("Brier", 3),
-    "calibration_error": ("calibration error", 3),
-    "seconds": ("s per fit", 2),
-}
-"""Title and digits of each score."""
 MAX_FULL_CLASSES = 8
 """Maximum of classes of a confusion matrix with all cells; for more classes the frequent errors are listed too."""
 MAX_ERRORS = 12
@@ -44,11 +35,8 @@ MIN_PREDICTIONS = 5
 """Minimum number of predictions of a bin of probability that is drawn."""
 
 
-def comparison_section(data: ReportData) -> ReportSection | None:
-    """Return the section with scores and pairs of methods; None without a comparison."""
-    results = data.results
-    if results is None:
-        return None
+def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection:
+    """Return the section with scores and pairs of methods."""
     # the prior baseline lies far from the others
     shown = [name for name in data.ranking if name != PRIOR_BASELINE] or data.ranking
     ordered = pd.concat([results[results["method"] == name] for name in shown])
@@ -85,29 +73,27 @@ def comparison_section(data: ReportData) -> ReportSection | None:
 
 
 def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
-    results = accuracy_in_percent(results)
-    columns = {name: column for name, column in SCORES.items() if name in results}
+    groups = accuracy_in_percent(results).groupby("method")
+    columns = [column for column in COLUMNS if column[1] in results]
     rows: list[Row] = []
     for method in data.ranking:
         cells = []
-        for score, (_, digits) in columns.items():
-            values = results.loc[results["method"] == method, score]
+        for _, score, digits, with_std in columns:
+            values = groups.get_group(method)[score]
             cell = number_cell(values.mean(), digits)
-            if len(values) > 1 and score in ("log_loss", "accuracy") and cell.text:
+            if len(values) > 1 and with_std and cell.text:
                 cell = TableCell(f"{cell.text} ± {values.std():.{digits}f}", cell.value)
             cells.append(cell)
         rows.append([method, *cells])
     caption = (
         f"Mean over {count_of(data.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
     )
-    head = ["method", *(title for title, _ in columns.values())]
+    head = ["method", *("calibration error" if title == "calibration" else title for title, *_ in columns)]
     return DataTable(caption, head, rows, best=[data.ranking.index(data.best)], sorted_by=1)
 
 
-def trust_section(data: ReportData) -> ReportSection | None:
-    """Return the section about held-out predictions; None where none were counted."""
-    if not data.counts:
-        return None
+def trust_section(data: ReportData) -> ReportSection:
+    """Return the section about held-out predictions, which were counted."""
     splits = count_of(data.n_splits, "split")
     source = f"{splits} of the comparison" if data.compared_counts else "folds of the paired experiment"
     introduction = f"Predictions of held-out rows, in the {source}."
@@ -221,11 +207,11 @@ def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
 
 
 def _error_table(method: str, counts: PredictionCounts, errors: NDArray[np.int64]) -> DataTable:
-    order = np.argsort(-errors, axis=None, kind="stable")[:MAX_ERRORS]
-    rows: list[Row] = []
-    for i, j in zip(*np.unravel_index(order, errors.shape), strict=True):
-        if errors[i, j]:
-            of_class = percent_cell(errors[i, j] / counts.class_counts[i])
-            rows.append([counts.classes[i], counts.classes[j], number_cell(errors[i, j], 0), of_class])
+    share = errors / np.maximum(counts.class_counts, 1)[:, None]
+    order = np.argsort(-errors, axis=None, kind="stable")[: min(MAX_ERRORS, np.count_nonzero(errors))]
+    rows: list[Row] = [
+        [counts.classes[i], counts.classes[j], number_cell(errors[i, j], 0), percent_cell(share[i, j])]
+        for i, j in zip(*np.unravel_index(order, errors.shape), strict=True)
+    ]
     head = ["true class", "predicted as", "times", "of its class"]
     return DataTable(f"The most frequent errors of {method}", head, rows, words=[1])
