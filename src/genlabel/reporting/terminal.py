@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -66,9 +66,7 @@ def warning_lines(counts: Iterable[Mapping[str, int]]) -> list[str]:
     >>> warning_lines([{"few rows": 2}, {"few rows": 1, "slow": 1}])
     ['few rows (3 times)', 'slow']
     """
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
+    total = sum(map(Counter, counts), Counter[str]())
     lines = [f"{text} ({times} times)" if times > 1 else text for text, times in total.most_common(MAX_WARNINGS)]
     more = len(total) - len(lines)
     return [*lines, f"further warnings: {more}"] if more > 0 else lines
@@ -85,10 +83,9 @@ def failure_lines(failures: Mapping[Any, str]) -> list[str]:
     for trial, error in failures.items():
         trials.setdefault((trial.dataset, error), []).append(trial)
     lines = []
-    for (_, error), failed in trials.items():
-        dataset, method = failed[0][:2]
+    for (dataset, error), failed in trials.items():
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        lines.append(f"failed: {dataset}, {method}{more}: {error}")
+        lines.append(f"failed: {dataset}, {failed[0].method}{more}: {error}")
     return lines
 
 
@@ -193,15 +190,15 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
     """
     lines = []
     for name, group in results.groupby("method", sort=False):
-        chosen: dict[str, Counter[Any]] = {}
+        chosen: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for params in group["params"]:
             for key, value in params.items():
                 if key not in POOL_WEIGHTS and (key != "density" or params.get("gamma")):
-                    chosen.setdefault(key, Counter())[value] += 1
-        parts = []
-        for key, counts in chosen.items():
-            values = ", ".join(f"{value} ({times}x)" for value, times in counts.most_common())
-            parts.append(f"{key.replace('_', ' ')} {values}")
+                    chosen[key][str(value)] += 1
+        parts = [
+            f"{key.replace('_', ' ')} {', '.join(f'{value} ({times}x)' for value, times in counts.most_common())}"
+            for key, counts in chosen.items()
+        ]
         weights = [params[key] for params in group["params"] for key in POOL_WEIGHTS if key in params]
         if weights:
             network, density, prior = (sum(column) / len(weights) for column in zip(*weights, strict=True))
@@ -210,6 +207,18 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
         if parts:
             lines.append(f"{name} chose {'; '.join(parts)}")
     return lines
+
+
+def score_texts(
+    summary: pd.DataFrame, method: str, columns: Sequence[tuple[str, str, int, bool]], sign: str = "±"
+) -> list[str]:
+    """Return the means of a method in some of the `COLUMNS`, with their standard deviations where these are shown."""
+    texts = []
+    for _, score, digits, with_std in columns:
+        mean, std = summary.loc[method, score][["mean", "std"]]
+        spread = f" {sign} {std:.{digits}f}" if with_std and not isnan(std) else ""
+        texts.append("" if isnan(mean) else f"{mean:.{digits}f}{spread}")
+    return texts
 
 
 def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
@@ -226,12 +235,7 @@ def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
         for title, *_ in columns:
             grid.add_column(title, justify="right", no_wrap=True)
         for name in ranking:
-            cells = []
-            for _, score, digits, with_std in columns:
-                mean, std = float(summary[score, "mean"][name]), float(summary[score, "std"][name])
-                spread = f" {sign} {std:.{digits}f}" if with_std and not isnan(std) else ""
-                cells.append("" if isnan(mean) else f"{mean:.{digits}f}{spread}")
-            grid.add_row(Text(name), *cells)
+            grid.add_row(Text(name), *score_texts(summary, name, columns, sign))
         unwrapped = console.measure(grid, options=console.options.update_width(10 * FILE_WIDTH))
         if unwrapped.maximum <= console.width:
             break

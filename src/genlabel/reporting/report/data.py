@@ -110,11 +110,6 @@ class ReportData:
         return next((name for name in order if name in self.counts), "")
 
     @property
-    def best_counts(self) -> PredictionCounts:
-        """Counts of the method `counted_method`."""
-        return self.counts[self.counted_method]
-
-    @property
     def repeats_of_a_row(self) -> float:
         """Average number of times that a row is held out, at least 1."""
         return max(1.0, self.n_splits * self.test_size) if self.compared_counts else 1.0
@@ -161,11 +156,8 @@ def headline(data: ReportData) -> str:
 
 def answers(data: ReportData) -> dict[str, list[str]]:
     """Return paragraphs by question; a question without an answer is left out."""
-    paragraphs = {
-        "Would mixing help?": mixing_answer(data),
-        "What should I train?": training_answer(data),
-        "How far can I trust it?": trust_answer(data),
-    }
+    paragraphs = {"Would mixing help?": mixing_answer(data), "What should I train?": training_answer(data)}
+    paragraphs["How far can I trust it?"] = trust_answer(data)
     return {question: lines for question, lines in paragraphs.items() if lines}
 
 
@@ -202,15 +194,13 @@ def training_answer(data: ReportData) -> list[str]:
     )
     if n_splits == 1:
         return [first, "One split shows no noise, so no method can be called better; --n-splits 10 says more."]
-    near = "Every other method is worse beyond the noise."
-    if data.near:
-        near = f"Within noise of it: {list_names(data.near)}."
-    lines = [f"{first} {near}"]
+    near = f"Within noise of it: {list_names(data.near)}." if data.near else ""
+    lines = [f"{first} {near or 'Every other method is worse beyond the noise.'}"]
     seconds = {name: data.mean(name, "seconds") for name in [best, *data.near] if name != PRIOR_BASELINE}
     fastest = min(seconds, key=lambda name: seconds[name])
     if fastest != best and seconds[best] >= MIN_SPEEDUP * seconds[fastest]:
-        fast_time = f"{seconds[fastest]:.2g} s" if seconds[fastest] >= 0.01 else "under 0.01 s"
-        best_time = f"{seconds[best]:.2g} s" if seconds[best] >= 0.01 else "under 0.01 s"
+        times = (seconds[fastest], seconds[best])
+        fast_time, best_time = (f"{time:.2g} s" if time >= 0.01 else "under 0.01 s" for time in times)
         lines.append(f"Of these {fastest} is the fastest: {fast_time} per fit, {best_time} for {best}.")
     if n_splits < MIN_SPLITS:
         lines.append(f"So few splits ({n_splits}) say little about the noise; --n-splits 10 says more.")
@@ -221,7 +211,7 @@ def trust_answer(data: ReportData) -> list[str]:
     """Return sentences about accuracy next to guessing, calibration, and the weakest class."""
     if not data.counted_method:
         return []
-    method, counts = data.counted_method, data.best_counts
+    method, counts = data.counted_method, data.counts[data.counted_method]
     accuracy = counts.confusion.diagonal().sum() / counts.rows
     majority = counts.class_counts.max() / counts.rows
     recall = np.where(np.isnan(counts.recall), np.inf, counts.recall)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from genlabel.evaluation.comparison import PRIOR_BASELINE
 from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
-from genlabel.evaluation.verdict import accuracy_in_percent
+from genlabel.evaluation.verdict import accuracy_in_percent, summarize
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, plot_comparison
 from genlabel.reporting.html import (
@@ -26,7 +26,7 @@ from genlabel.reporting.html import (
     signed,
 )
 from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
-from genlabel.reporting.terminal import COLUMNS
+from genlabel.reporting.terminal import COLUMNS, score_texts
 
 MAX_FULL_CLASSES = 8
 """Maximum of classes of a confusion matrix with all cells; for more classes the frequent errors are listed too."""
@@ -73,18 +73,12 @@ def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection
 
 
 def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
-    groups = accuracy_in_percent(results).groupby("method")
+    summary = summarize(accuracy_in_percent(results))
     columns = [column for column in COLUMNS if column[1] in results]
-    rows: list[Row] = []
-    for method in data.ranking:
-        cells = []
-        for _, score, digits, with_std in columns:
-            values = groups.get_group(method)[score]
-            cell = number_cell(values.mean(), digits)
-            if len(values) > 1 and with_std and cell.text:
-                cell = TableCell(f"{cell.text} ± {values.std():.{digits}f}", cell.value)
-            cells.append(cell)
-        rows.append([method, *cells])
+    means = summary[[(score, "mean") for _, score, *_ in columns]]
+    rows: list[Row] = [
+        [method, *map(TableCell, score_texts(summary, method, columns), means.loc[method])] for method in data.ranking
+    ]
     caption = (
         f"Mean over {count_of(data.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
     )
@@ -99,18 +93,18 @@ def trust_section(data: ReportData) -> ReportSection:
     introduction = f"Predictions of held-out rows, in the {source}."
     if data.repeats_of_a_row > 1:
         introduction += f" A row is held out, and counted, {data.repeats_of_a_row:.0f} times on average."
-    counts, method = data.best_counts, data.counted_method
-    n_rows = {str(name): int(number) for name, number in data.table.y.value_counts().items()}
+    method, counts = data.counted_method, data.counts[data.counted_method]
+    n_rows = data.table.y.astype(str).value_counts()
+    sizes = [n_rows.reindex(counts.classes, fill_value=0).to_numpy(), counts.class_counts]
     others = [name for name in charts.ARM_COLORS if name in data.counts and name != method]
     with np.errstate(invalid="ignore"):
         f1 = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
+    shares = [counts.precision, counts.recall, f1, *(data.counts[other].recall for other in others)]
     rows: list[Row] = [
         [
             name,
-            TableCell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
-            TableCell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
-            *(percent_cell(float(score[c])) for score in (counts.precision, counts.recall, f1)),
-            *(percent_cell(float(data.counts[other].recall[c])) for other in others),
+            *(TableCell(f"{size[c]:,}", int(size[c])) for size in sizes),
+            *(percent_cell(float(share[c])) for share in shares),
         ]
         for c, name in enumerate(counts.classes)
     ]
@@ -128,7 +122,7 @@ def _calibration_error(counts: PredictionCounts) -> float:
 
 def _calibration_chart(data: ReportData) -> Chart:
     methods = list(dict.fromkeys(name for name in (*charts.ARM_COLORS, data.counted_method) if name in data.counts))
-    best = data.best_counts
+    best = data.counts[data.counted_method]
     rare = int(best.class_counts.argmin()) if len(best.classes) == 2 else None
     x = "predicted probability" if rare is None else f"predicted probability of {name_of(best.classes[rare], 16)}"
     figure = charts.new_figure(0.8 + 2.5 * len(methods), 3.0)
