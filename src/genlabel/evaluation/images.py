@@ -193,11 +193,9 @@ def train_images(
     resolved_optimizer = resolve_optimizer(optimizer)
     torch_device = _resolve_device(device)
     if isinstance(held_out, float):
-        share = check_interval("held_out", held_out, 0.0, 0.5, "0.1 holds out one image in ten")
-        count = int(share * len(images.y_train))
-    else:
-        count = check_count("held_out", held_out, low=0)
-    training, validation = hold_out(images.y_train, count, seed)
+        check_interval("held_out", held_out, 0.0, 0.5, "0.1 holds out one image in ten")
+        held_out = int(held_out * len(images.y_train))
+    training, validation = hold_out(images.y_train, check_count("held_out", held_out, low=0), seed)
     x, y = images.x_train[training], images.y_train[training]
     network, network_arguments = choose_network(network, x, len(images.classes))
     weights_rng = np.random.default_rng(seed).spawn(1)[0]

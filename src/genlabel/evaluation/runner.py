@@ -118,10 +118,9 @@ class FitRunner:
             warnings.simplefilter("always")
             start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train], **groups_fit_param(model, table, train))
-            seconds = process_time() - start
-            start = process_time()
+            fitted = process_time()
             log_proba = predict_log_proba(model, table.X.iloc[test])
-            predict_seconds = process_time() - start
+            predict_seconds = process_time() - fitted
             y_train, y_test = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
             metrics = self.score(log_proba, y_test)
         if not np.isfinite(metrics["log_loss"]):
@@ -138,7 +137,7 @@ class FitRunner:
             parameters=plain_values(getattr(model[-1], "best_params_", {}), nonfinite=str),
             metrics={name: value for name, value in metrics.items() if np.isfinite(value)}
             | {"predict_seconds": predict_seconds, "shares_log_loss": prior_log_loss(y_train, y_test)},
-            seconds=seconds,
+            seconds=fitted - start,
             versions=software_versions() | getattr(model[-1], "versions_", {}),
             facts=facts,
         )
@@ -155,9 +154,8 @@ def groups_fit_param(model: Pipeline, table: Table, rows: NDArray[np.int64] | sl
 def with_random_state(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     """Return a copy of the estimator, with its random state set if it is None."""
     copy = clone(estimator)
-    if "random_state" in copy.get_params() and copy.get_params()["random_state"] is None:
-        copy.set_params(random_state=seed)
-    return copy
+    has_none = copy.get_params().get("random_state", seed) is None
+    return copy.set_params(random_state=seed) if has_none else copy
 
 
 @lru_cache(maxsize=8)

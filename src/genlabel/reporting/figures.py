@@ -61,11 +61,10 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
     left, right = figure.subplots(1, 2, sharey=True)
     _plot_score(left, results, methods, "accuracy", 1, test_size)
     _plot_score(right, results, methods, "log_loss", 3, test_size)
-    left.set_xlabel("test accuracy (%): higher is better →")
+    left.set(xlabel="test accuracy (%): higher is better →", ylim=(len(methods) - 0.4, -0.7))
+    left.set_yticks(range(len(methods)), [charts.plain_text(name, 28) for name in methods])
     scale = ", logarithmic axis" if right.get_xscale() == "log" else ""
     right.set_xlabel(f"← test log-loss (nats{scale}): lower is better")
-    left.set_yticks(range(len(methods)), [charts.plain_text(name, 28) for name in methods])
-    left.set_ylim(len(methods) - 0.4, -0.7)
     if title:
         figure.suptitle(title)
     key: Sequence[tuple[str, dict[str, Any]]] = (
@@ -293,7 +292,7 @@ def plot_regions(
     1
     """
     points = np.asarray(X, dtype=np.float64)
-    classes = np.unique(np.asarray(y))
+    classes = np.unique(y)
     margin = 0.08 * np.maximum(np.ptp(points, axis=0), 1e-9)
     (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
     if ax.get_autoscalex_on():
