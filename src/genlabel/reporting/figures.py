@@ -160,8 +160,8 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
     if k > max_classes:
         worst = diagnosis.to_frame("pairs", MAX_PAIRS)[["class_1", "class_2", "intrusion", "low", "high"]]
         rows = [
-            charts.Interval(f"{names[first]} with {names[second]}", *share, charts.PALETTE[1])
-            for first, second, *share in worst.itertuples(index=False)
+            charts.Interval(f"{names[first]} with {names[second]}", share, low, high, charts.PALETTE[1])
+            for first, second, share, low, high in worst.itertuples(index=False)
         ]
         charts.draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
         ax.set_title(title, fontsize=10)

@@ -215,7 +215,7 @@ def score_texts(
     """Return the means of a method in some of the `COLUMNS`, with their standard deviations where these are shown."""
     texts = []
     for _, score, digits, with_std in columns:
-        mean, std = summary.loc[method, score][["mean", "std"]]
+        mean, std = (float(summary[score, part][method]) for part in ("mean", "std"))
         spread = f" {sign} {std:.{digits}f}" if with_std and not isnan(std) else ""
         texts.append("" if isnan(mean) else f"{mean:.{digits}f}{spread}")
     return texts

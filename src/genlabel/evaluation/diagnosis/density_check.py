@@ -101,7 +101,8 @@ def check_density(
     if not keeps_up:
         problem = "logistic regression is clearly better than the stacked density"
         reasons.append(f"{problem}: held-out log-loss {logistic} against {own}")
-    return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *mean.values(), over_prior, over_logistic)
+    losses = (mean["density"], mean["logistic"], mean["prior"])
+    return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *losses, over_prior, over_logistic)
 
 
 def _baseline_losses(points: Values, index: NDArray[np.intp], fold: NDArray[np.intp]) -> dict[str, Values]:

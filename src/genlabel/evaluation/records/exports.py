@@ -43,7 +43,9 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
     >>> with TemporaryDirectory() as folder:
     ...     with open_store(f"{folder}/run.sqlite", COMPARISON) as store:
     ...         store.write([record], {"iris/mixup/split=0": "fingerprint"})
+    ...         print(store.done)
     ...     load_records(f"{folder}/run.sqlite", COMPARISON).frame[["id", "accuracy"]].to_dict("records")
+    {'iris/mixup/split=0': 'fingerprint'}
     [{'id': 'iris/mixup/split=0', 'accuracy': 0.96}]
     """
     path, files = Path(path), [Path(path)]

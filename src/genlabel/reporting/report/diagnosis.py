@@ -161,14 +161,12 @@ def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
     pairs = [tuple(map(classes.index, pair)) for pair in worst[["class_1", "class_2"]].to_numpy().tolist()]
     if not pairs:
         return []
-    has_others = len(classes) > 2
+    n_curves = min(len(classes), 3)
     figure = charts.new_figure(1.2 + 2.5 * len(pairs), 3.1)
     axes = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
     for ax, (first, second) in zip(axes, pairs, strict=True):
         lam, labels = _labels_of_pair(mixed, first, second)
-        columns = [labels[:, first], labels[:, second]]
-        if has_others:
-            columns.append(1.0 - labels[:, first] - labels[:, second])
+        columns = [labels[:, first], labels[:, second], 1.0 - labels[:, first] - labels[:, second]][:n_curves]
         ax.plot([0, 1], [0, 1], "--", color=charts.PALETTE[0], linewidth=1.4)
         ax.plot([0, 1], [1, 0], "--", color=charts.PALETTE[1], linewidth=1.4)
         curve_names = (names[first], names[second], "all other classes")
@@ -176,7 +174,7 @@ def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
         charts.draw_curves(ax, curves, "lambda: weight of the first class", "probability" if ax is axes[0] else "")
         title = " with ".join(name_of(classes[c], MAX_TITLE_NAME) for c in (first, second))
         ax.set_title(charts.plain_text(title), fontsize=10)
-    legend = ["first class", "second class", "all other classes"][: 3 if has_others else 2]
+    legend = ["first class", "second class", "all other classes"][:n_curves]
     handles = [Line2D([], [], color=color, label=label) for color, label in zip(charts.PALETTE, legend, strict=False)]
     handles.append(Line2D([], [], color=charts.GRAY, linestyle="--", label="dashed: mixup's label"))
     figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)

@@ -103,11 +103,10 @@ def discriminant_directions(points: Values, index: NDArray[np.intp]) -> tuple[Va
     """
     k, d = int(index.max()) + 1, points.shape[1]
     means = np.stack([points[index == c].mean(0) for c in range(k)])
-    counts = np.bincount(index, minlength=k)
-    residuals = points - means[index]
+    offsets, residuals = means - points.mean(0), points - means[index]
     within = residuals.T @ residuals / len(points)
     within = (1 - SHRINKAGE) * within + SHRINKAGE * max(float(np.trace(within)) / d, 1e-9) * np.eye(d)
-    between = (means - points.mean(0)).T * counts @ (means - points.mean(0)) / len(points)
+    between = offsets.T * np.bincount(index) @ offsets / len(points)
     variances, vectors = eigh(between, within)
     variances, directions = variances[::-1], vectors[:, :-3:-1].copy()
     if k == 2:
@@ -149,9 +148,9 @@ def _subsample(n: int, size: int) -> NDArray[np.intp]:
 def _choose_mixed(mixed: MixedSampleStats) -> NDArray[np.intp]:
     """Return indices of mixed samples of different classes, drawn as often as mixup draws their pairs."""
     first, second = (mixed.class_index[rows] for rows in mixed.samples.pairs[:2])
-    k = int(mixed.class_index.max()) + 1
-    counts = np.bincount(mixed.class_index, minlength=k).astype(np.float64)
-    of_pair = np.bincount(first * k + second, minlength=k * k)[first * k + second]
+    counts = np.bincount(mixed.class_index).astype(np.float64)
+    pair = first * len(counts) + second
+    of_pair = np.bincount(pair)[pair]
     weight = np.where(first != second, counts[first] * counts[second] / of_pair, 0.0)
     size = min(MAX_MIXED, int((weight > 0).sum()))
     return np.random.default_rng(0).choice(len(weight), size, replace=False, p=weight / weight.sum())
