@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import isnan
 from operator import add
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from genlabel.data.tables import Table
 from genlabel.evaluation.comparison import PRIOR_BASELINE
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
-from genlabel.evaluation.verdict import MIN_SPLITS, PairedDifference, as_plain, pair_methods, rank_methods
+from genlabel.evaluation.verdict import MIN_SPLITS, PairedDifference, pair_methods, rank_methods
 from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
 
 MIN_SPEEDUP = 5.0
@@ -80,14 +80,13 @@ class ReportData:
     @cached_property
     def best(self) -> str:
         """Method of the lowest log-loss, except the prior baseline; without a comparison, the best arm."""
-        methods = [name for name in [*self.ranking, *self._ranked_arms] if name != PRIOR_BASELINE]
-        return next(iter([*methods, *self.ranking]), "")
+        return next((name for name in [*self.ranking, *self.arms] if name != PRIOR_BASELINE), PRIOR_BASELINE)
 
     @property
-    def _ranked_arms(self) -> list[str]:
+    def arms(self) -> list[str]:
         """Arms of the paired experiment, the lowest log-loss first."""
         experiment = self.diagnosis.experiment if self.diagnosis is not None else None
-        return [] if experiment is None else sorted(experiment.log_loss, key=lambda arm: experiment.log_loss[arm])
+        return [] if experiment is None else sorted(experiment.log_loss, key=experiment.log_loss.__getitem__)
 
     @cached_property
     def compared_counts(self) -> dict[str, PredictionCounts]:
@@ -106,7 +105,7 @@ class ReportData:
     @property
     def counted_method(self) -> str:
         """The best method whose predictions are counted; empty if there is none."""
-        order = [self.best, *self.ranking] if self.compared_counts else self._ranked_arms
+        order = [self.best, *self.ranking] if self.compared_counts else self.arms
         return next((name for name in order if name in self.counts), "")
 
     @property
@@ -115,15 +114,10 @@ class ReportData:
         return max(1.0, self.n_splits * self.test_size) if self.compared_counts else 1.0
 
     @cached_property
-    def comparison(self) -> dict[str, Any]:
-        """Summary, ranking, pairs and verdict of the comparison as plain values."""
-        return {} if self.results is None else as_plain(self.results, self.test_size)
-
-    @cached_property
     def near(self) -> list[str]:
         """Methods within noise of the best one."""
-        pairs = [(name, self.pair(self.best, name)) for name in self.ranking if name != self.best]
-        return [name for name, pair in pairs if pair is not None and pair.within_noise]
+        pairs = {name: self.pair(self.best, name) for name in self.ranking if name != self.best}
+        return [name for name, pair in pairs.items() if pair is not None and pair.within_noise]
 
     def mean(self, method: str, score: str) -> float:
         """Return the mean of a score over the splits; NaN where it was not measured."""
@@ -140,18 +134,18 @@ class ReportData:
 
 def headline(data: ReportData) -> str:
     """Return the verdict in one or two sentences."""
-    sentences = []
-    if data.diagnosis is not None:
-        sentences.append(data.diagnosis.verdict.sentence)
+    sentences = [] if data.diagnosis is None else [data.diagnosis.verdict.sentence]
     if data.results is not None:
-        if data.n_splits == 1:
-            rest = "one split shows no noise"
-        elif data.near:
-            rest = f"{list_names(data.near)} {'is' if len(data.near) == 1 else 'are'} within noise of it"
-        else:
-            rest = "every other method is worse beyond the noise"
+        rest = near_words(data) or "every other method is worse beyond the noise"
         sentences.append(f"Lowest held-out log-loss: {data.best}; {rest}.")
     return " ".join(sentences)
+
+
+def near_words(data: ReportData) -> str:
+    """Return which methods are within noise of the best one, in words; empty if there are none."""
+    if data.n_splits == 1:
+        return "one split shows no noise"
+    return f"{list_names(data.near)} {'is' if len(data.near) == 1 else 'are'} within noise of it" if data.near else ""
 
 
 def answers(data: ReportData) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from genlabel.evaluation.comparison import PRIOR_BASELINE
 from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
-from genlabel.evaluation.verdict import accuracy_in_percent, summarize
+from genlabel.evaluation.verdict import accuracy_in_percent, as_plain, summarize
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, plot_comparison
 from genlabel.reporting.html import (
@@ -18,14 +18,13 @@ from genlabel.reporting.html import (
     Row,
     TableCell,
     count_of,
-    list_names,
     name_of,
     number_cell,
     percent,
     percent_cell,
     signed,
 )
-from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
+from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection, near_words
 from genlabel.reporting.terminal import COLUMNS, score_texts
 
 MAX_FULL_CLASSES = 8
@@ -40,14 +39,9 @@ def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection
     # the prior baseline lies far from the others
     shown = [name for name in data.ranking if name != PRIOR_BASELINE] or data.ranking
     ordered = pd.concat([results[results["method"] == name] for name in shown])
-    best, near, prior = data.best, data.near, data.mean(PRIOR_BASELINE, "log_loss")
+    best, near, prior = data.best, near_words(data), data.mean(PRIOR_BASELINE, "log_loss")
     caption = f"{best} has the lowest log-loss, {data.mean(best, 'log_loss'):.3f} nats"
-    if data.n_splits == 1:
-        caption += "; one split shows no noise. "
-    elif near:
-        caption += f"; {list_names(near)} {'is' if len(near) == 1 else 'are'} within noise of it. "
-    else:
-        caption += ", clearly. "
+    caption += f"; {near}. " if near else ", clearly. "
     if not isnan(prior):
         caption += f"The prior baseline, which does not use the features, has {prior:.3f}. "
     if data.n_splits > 1:
@@ -57,7 +51,7 @@ def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection
         )
     chart = Chart(plot_comparison(ordered, test_size=data.test_size), "Scores of the methods", caption)
     rows: list[Row] = []
-    for pair in data.comparison["pairs"]:
+    for pair in as_plain(results, data.test_size)["pairs"]:
         low, high = pair["low"], pair["high"]
         interval, result = "", "unknown"
         if low is not None and high is not None:

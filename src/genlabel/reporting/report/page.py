@@ -14,6 +14,7 @@ from genlabel.data.tables import ColumnSpec, Table
 from genlabel.data.tables.columns import kind_of
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.records.run import software_versions
+from genlabel.evaluation.verdict import as_plain
 from genlabel.reporting.charts import GRAY, PALETTE, THEME_COLORS, Bar, draw_bars, new_figure
 from genlabel.reporting.html import DataTable, Row, TableCell, count_of, environment, name_of, percent, shorten
 from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection, answers, first_notes, headline
@@ -130,7 +131,7 @@ def report_dict(data: ReportData) -> dict[str, Any]:
     values = {"table": {"name": about.pop("table"), **about, "notes": list(data.notes)}, "verdict": headline(data)}
     values |= {"settings": dict(data.settings), "versions": software_versions(), "command": data.command}
     if data.results is not None:
-        values["comparison"] = data.comparison
+        values["comparison"] = as_plain(data.results, data.test_size)
     if data.counts:
         values["held_out"] = {name: counts.to_dict() for name, counts in data.counts.items()}
     if data.diagnosis is not None:
