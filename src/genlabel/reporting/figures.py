@@ -15,11 +15,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from genlabel.evaluation.comparison import accuracy_in_percent, interval
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.density_check import DensityCheck
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
-from genlabel.evaluation.verdict import accuracy_in_percent, interval
 from genlabel.reporting import charts
 from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.svg import set_tips

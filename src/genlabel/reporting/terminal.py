@@ -138,7 +138,7 @@ class ComparisonView(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table and its comparison as plain values."""
-        from genlabel.evaluation.verdict import as_plain
+        from genlabel.evaluation.comparison import as_plain
 
         about = {"splits": self.settings, "notes": self.notes, "failed": self.failures}
         return table_dict(self.table) | about | as_plain(self.results, self.test_size)
@@ -146,7 +146,7 @@ class ComparisonView(NamedTuple):
     def print(self, *lines: str) -> None:
         """Print the scores, the verdict, the table, the chosen parameters, notes, further lines, and failures."""
         from genlabel.data.tables.columns import describe_columns
-        from genlabel.evaluation.verdict import accuracy_in_percent, rank_methods, summarize, verdict
+        from genlabel.evaluation.comparison import accuracy_in_percent, rank_methods, summarize, verdict
 
         summary = summarize(accuracy_in_percent(self.results))
         print_scores(summary, rank_methods(self.results))

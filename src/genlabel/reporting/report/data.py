@@ -14,10 +14,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from genlabel.data.tables import Table
-from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.comparison import MIN_SPLITS, PRIOR_BASELINE, PairedDifference, pair_methods, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
-from genlabel.evaluation.verdict import MIN_SPLITS, PairedDifference, pair_methods, rank_methods
 from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
 
 MIN_SPEEDUP = 5.0

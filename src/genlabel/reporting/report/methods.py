@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.comparison import PRIOR_BASELINE, accuracy_in_percent, as_plain, summarize
 from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
-from genlabel.evaluation.verdict import accuracy_in_percent, as_plain, summarize
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, plot_comparison
 from genlabel.reporting.html import (

@@ -12,9 +12,9 @@ import pandas as pd
 from genlabel._atomic_io import atomic_write
 from genlabel.data.tables import ColumnSpec, Table
 from genlabel.data.tables.columns import kind_of
+from genlabel.evaluation.comparison import as_plain
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.records.run import software_versions
-from genlabel.evaluation.verdict import as_plain
 from genlabel.reporting.charts import GRAY, PALETTE, THEME_COLORS, Bar, draw_bars, new_figure
 from genlabel.reporting.html import DataTable, Row, TableCell, count_of, environment, name_of, percent, shorten
 from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection, answers, first_notes, headline
