@@ -126,16 +126,9 @@ def run_comparison(
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from genlabel import GenerativeClassifier, LambdaCallback
+    >>> from genlabel import GenerativeClassifier
     >>> from genlabel.data.datasets import load_table
-    >>> printer = LambdaCallback(on_run_start=print)
-    >>> table, methods = load_table("iris"), {"generative": GenerativeClassifier()}
-    >>> with TemporaryDirectory() as folder:  # the second run has a record of the first fit
-    ...     for repeats in (1, 2):
-    ...         result = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", callback=printer)
-    RunPlan(todo=1, cached=0, stale=0)
-    RunPlan(todo=1, cached=1, stale=0)
+    >>> result = run_comparison(load_table("iris"), {"generative": GenerativeClassifier()}, repeats=2)
     >>> result.frame["split"].tolist(), result.failures
     ([0, 1], {})
     """
@@ -180,10 +173,8 @@ def default_methods(
     methods: dict[str, Any] = {"vanilla": MixupClassifier(mixer=None, **common), "mixup": MixupClassifier(**common)}
     methods["GenLabel"] = GenLabelClassifier(density=density, **common)
     if paper:  # "auto" becomes the network and the epochs of the paper
-        settings: dict[str, Any] = {
-            "network": "mlp" if isinstance(network, str) and network == "auto" else network,
-            "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
-        }
+        settings = {"network": "mlp" if isinstance(network, str) and network == "auto" else network}
+        settings["training__epochs"] = 100 if isinstance(epochs, str) and epochs == "auto" else epochs
         methods["mixup (paper)"] = MixupClassifier.from_paper(**settings)
         methods["GenLabel (paper)"] = GenLabelClassifier.from_paper(**settings)
     if density == "auto":
@@ -315,8 +306,7 @@ def accuracy_in_percent(results: pd.DataFrame) -> pd.DataFrame:
 
 def rank_methods(results: pd.DataFrame) -> list[str]:
     """Return the methods by mean log-loss, the lowest first."""
-    means = results.groupby("method", sort=False)["log_loss"].mean()
-    return [str(name) for name in means.sort_values(kind="stable").index]
+    return results.groupby("method", sort=False)["log_loss"].mean().sort_values(kind="stable").index.tolist()
 
 
 def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:

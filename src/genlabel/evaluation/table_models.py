@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,7 @@ class HoldoutScores:
     scores: dict[str, float]
     """Metrics of `genlabel.evaluation.comparison.score_table`."""
     prior_scores: dict[str, float]
-    """Accuracy and log-loss of the prior baseline, which predicts the class priors of the other rows."""
+    """Accuracy and log-loss of predicting the class priors of the other rows."""
 
 
 @final
@@ -87,14 +87,9 @@ class FittedTable:
 
 
 def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
-    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison.
-
-    >>> type(make_classifier("vanilla")).__name__
-    'MixupClassifier'
-    """
+    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison."""
     check_choice("method", name, list(TABLE_METHODS))
-    classifier: BaseEstimator = default_methods(network, "stacked", epochs)[TABLE_METHODS[name]]
-    return classifier
+    return cast(BaseEstimator, default_methods(network, "stacked", epochs)[TABLE_METHODS[name]])
 
 
 def fit_table(

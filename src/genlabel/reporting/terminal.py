@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich import box
 from rich.console import Console
+from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -53,11 +54,8 @@ def table_console() -> Console:
 
 def plus_minus() -> str:
     """Return the sign ±, or +/- where the output cannot encode it."""
-    try:
-        "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return "+/-"
-    return "±"
+    encoded = "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8", errors="replace")
+    return "+/-" if encoded == b"?" else "±"
 
 
 def warning_lines(counts: Iterable[Mapping[str, int]]) -> list[str]:
@@ -91,8 +89,7 @@ def failure_lines(failures: Mapping[Any, str]) -> list[str]:
 
 def describe_table(table: Table) -> str:
     """Return the name and the size of a table."""
-    n, d = table.X.shape
-    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
+    return f"{table.name}: {len(table.X)} rows, {table.X.shape[1]} columns, {table.y.nunique()} classes"
 
 
 def table_dict(table: Table) -> dict[str, Any]:
@@ -230,8 +227,7 @@ def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
     caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
     choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)]
     for columns in [*choices, COLUMNS[:1]]:
-        grid = Grid(box=box.SIMPLE_HEAD, caption=caption)
-        grid.add_column("method", no_wrap=True)
+        grid = Grid(Column("method", no_wrap=True), box=box.SIMPLE_HEAD, caption=caption)
         for title, *_ in columns:
             grid.add_column(title, justify="right", no_wrap=True)
         for name in ranking:
