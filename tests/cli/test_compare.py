@@ -29,10 +29,9 @@ from genlabel.cli import app
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, group_duplicates, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
-from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison
+from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
 from genlabel.evaluation.records import load_records, open_store
 from genlabel.evaluation.records.schema import COMPARISON
-from genlabel.evaluation.verdict import summarize
 from genlabel.reporting.terminal import COLUMNS, chosen_lines, print_scores
 
 FOLDER = Path(genlabel.__file__).parent

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE
-from genlabel.evaluation.verdict import as_plain, interval, pair_methods, rank_methods, verdict
+from genlabel.evaluation.comparison import PRIOR_BASELINE, as_plain, interval, pair_methods, rank_methods, verdict
 
 
 def results(splits: int = 10, seed: int = 0, **means: float) -> pd.DataFrame:

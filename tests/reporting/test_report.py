@@ -19,10 +19,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from genlabel import diagnose, write_report
 from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
-from genlabel.evaluation.comparison import PRIOR_BASELINE, compare
+from genlabel.evaluation.comparison import PRIOR_BASELINE, compare, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.diagnose import SENTENCES, DiagnosisVerdict
-from genlabel.evaluation.verdict import rank_methods
 
 METHODS = {
     "vanilla": LogisticRegression(),

@@ -6,7 +6,7 @@ With fewer points than features a covariance is stored by its principal axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -235,11 +235,6 @@ class PrincipalAxes(NamedTuple):
         mask = values > MIN_RELATIVE_VARIANCE * values[-1].clamp_min(torch.finfo(values.dtype).tiny)
         return cls((vectors[:, mask].T @ scaled) / values[mask].sqrt()[:, None], values[mask])
 
-    @property
-    def mean_variance(self) -> float:
-        """Mean variance over all features, tr / d."""
-        return float(self.variance.sum()) / self.vectors.shape[1]
-
 
 class LowRankGaussians(NamedTuple):
     """One normal distribution for each class, of covariance (1 - s) A + delta I, with A given by principal axes.
@@ -254,41 +249,25 @@ class LowRankGaussians(NamedTuple):
 
     def log_prob(self, X: Tensor) -> Tensor:
         """Return the log-density (m, k) of points (m, d), in float64."""
-        x, mean = X.double(), to_device(self.mean, X)
-        axes = [PrincipalAxes(to_device(vectors, X), to_device(variance, X)) for vectors, variance in self.axes]
-        axes_by_class = axes * len(mean) if len(axes) == 1 else axes
-        squares = squared_distances(x, mean).unbind(1)
-        parts = zip(axes_by_class, squares, squared_projections(x, mean, axes), strict=True)
-        return torch.stack([self.log_prob_from_squares(*part) for part in parts], 1)
+        return low_rank_log_prob([self], X)[0]
 
-    def log_prob_from_squares(self, axes: PrincipalAxes, square: Tensor, projections: Tensor) -> Tensor:
-        """Return the log-density (m,) from squared distances (m,) to a mean and squared projections (m, q)."""
-        d = axes.vectors.shape[1]
-        rest, variance = self._variances(axes)
-        variance = variance[: len(axes.vectors)]
-        beyond = (square - projections.sum(1)).clamp_min(0.0) / rest
-        log_det = variance.log().sum() + (d - len(variance)) * rest.log()
-        return -0.5 * (projections @ variance.reciprocal() + beyond + log_det + d * LOG_2_PI)
+    def variance_beyond(self, axes: PrincipalAxes) -> float:
+        """Return the variance beyond the axes; 0 if there is none."""
+        mean = float(axes.variance.sum()) / axes.vectors.shape[1]  # over all features, tr / d
+        beyond = self.shrinkage * mean + self.reg
+        return beyond if beyond > MIN_RELATIVE_VARIANCE * mean else 0.0
 
-    def is_degenerate(self, axes: PrincipalAxes) -> bool:
-        """Return True if there is no variance beyond the axes."""
-        return self._variance_beyond(axes) <= MIN_RELATIVE_VARIANCE * axes.mean_variance
-
-    def _variance_beyond(self, axes: PrincipalAxes) -> float:
-        return self.shrinkage * axes.mean_variance + self.reg
-
-    def _variances(self, axes: PrincipalAxes) -> tuple[Tensor, Tensor]:
+    def variances(self, axes: PrincipalAxes) -> tuple[Tensor, Tensor]:
         """Return the variance beyond the axes, with a floor if it vanishes, and those along the axes (q,)."""
-        beyond = EIGENVALUE_FLOOR if self.is_degenerate(axes) else self._variance_beyond(axes)
-        rest = axes.variance.new_tensor(beyond)
-        return rest, (1.0 - self.shrinkage) * axes.variance + rest
+        rest = axes.variance.new_tensor(self.variance_beyond(axes) or EIGENVALUE_FLOOR)
+        return rest, ((1.0 - self.shrinkage) * axes.variance + rest)[: len(axes.vectors)]
 
     def dense(self) -> Gaussians:
         """Return the same distributions with full matrices (k, d, d)."""
         matrices, log_dets = [], []
         for axes in self.axes:
-            rest, variance = self._variances(axes)
-            along = (axes.vectors.T * (variance[: len(axes.vectors)].rsqrt() - rest.rsqrt())) @ axes.vectors
+            rest, variance = self.variances(axes)
+            along = (axes.vectors.T * (variance.rsqrt() - rest.rsqrt())) @ axes.vectors
             matrices.append(along + rest.rsqrt() * torch.eye(len(along), dtype=along.dtype))
             log_dets.append(variance.log().sum() + (len(along) - len(variance)) * rest.log())
         k = len(self.mean)
@@ -324,22 +303,22 @@ class CenteredSample(NamedTuple):
         own = [PrincipalAxes.of(self.points[mask], self.share[mask]) for mask in self.masks]
         return [axes if len(axes.variance) else pooled for axes in own]
 
-    @property
-    def has_spread(self) -> list[bool]:
-        """True if any two points of a class differ, for each class."""
-        return [bool((self.points[mask] != 0).any()) for mask in self.masks]
 
-
-def squared_distances(X: Tensor, mean: Tensor) -> Tensor:
-    """Return squared distances (m, k) of points (m, d) from means (k, d)."""
+def low_rank_log_prob(gaussians: Sequence[LowRankGaussians], X: Tensor) -> Tensor:
+    """Return the log-density (M, m, k) of points (m, d) under Gaussians of the same means and axes, in float64."""
+    x, mean, d = X.double(), to_device(gaussians[0].mean, X), X.shape[1]
+    axes = [PrincipalAxes(to_device(vectors, X), to_device(variance, X)) for vectors, variance in gaussians[0].axes]
     middle = mean.mean(0)
-    x, center = X - middle, mean - middle
-    return ((x * x).sum(1, keepdim=True) - 2.0 * x @ center.T + (center * center).sum(1)).clamp_min(0.0)
-
-
-def squared_projections(X: Tensor, mean: Tensor, axes: Sequence[PrincipalAxes]) -> Iterator[Tensor]:
-    """Yield the squared projections (m, q) of points (m, d), less the mean of a class, on its axes, class by class."""
-    shared = X @ axes[0].vectors.T if len(axes) == 1 else None
-    for c, center in enumerate(mean):
-        vectors = axes[c if shared is None else 0].vectors
-        yield ((X @ vectors.T if shared is None else shared) - vectors @ center).square_()
+    x_middle, center = x - middle, mean - middle
+    squares = (x_middle * x_middle).sum(1, keepdim=True) - 2.0 * x_middle @ center.T + (center * center).sum(1)
+    shared = x @ axes[0].vectors.T if len(axes) == 1 else None
+    log_prob = x.new_empty(len(gaussians), len(x), len(mean))
+    for c, square in enumerate(squares.clamp_min(0.0).unbind(1)):
+        own = axes[c if shared is None else 0]
+        projections = ((x @ own.vectors.T if shared is None else shared) - own.vectors @ mean[c]).square_()
+        for m, each in enumerate(gaussians):
+            rest, variance = each.variances(own)
+            beyond = (square - projections.sum(1)).clamp_min(0.0) / rest
+            log_det = variance.log().sum() + (d - len(variance)) * rest.log()
+            log_prob[m, :, c] = -0.5 * (projections @ variance.reciprocal() + beyond + log_det + d * LOG_2_PI)
+    return log_prob

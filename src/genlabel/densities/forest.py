@@ -87,14 +87,13 @@ class ForestDensity(ClassDensity):
         parts = []
         for seed in [rng.randint(np.iinfo(np.int32).max) for _ in range(self.n_estimators)]:
             # One tree at a time, not ExtraTreesClassifier: scikit-learn's trees store all classes in every node.
+            max_features = min(self.max_features, X.shape[1])
             tree = ExtraTreeClassifier(
-                min_samples_leaf=self.min_samples_leaf,
-                max_features=min(self.max_features, X.shape[1]),
-                random_state=seed,
+                min_samples_leaf=self.min_samples_leaf, max_features=max_features, random_state=seed
             )
             with config_context(assume_finite=True, skip_parameter_validation=True):  # these take 1/8 of a small fit
                 tree.fit(points, index.numpy(), weight.numpy(), check_input=False)
-            parts.append(_TreeNodes.of(tree.tree_, prior, unit.numpy()))
+            parts.append(_tree_nodes(tree.tree_, prior, unit.numpy()))
         self.trees_ = Trees.of(parts, len(prior))
 
     def _log_prob(self, X: Tensor) -> Tensor:
@@ -107,35 +106,24 @@ class ForestDensity(ClassDensity):
         return (ratio.log() + height - 0.5 * distance).to(X)
 
 
-class _TreeNodes(NamedTuple):
-    """Nodes of one tree; fields as in `Trees`."""
+def _tree_nodes(tree: Any, prior: NDArray[np.float64], unit: NDArray[np.float64]) -> tuple[Any, ...]:
+    """Return the nodes of a scikit-learn tree in the given units; each leaf has one more point, of the prior.
 
-    feature: NDArray[Any]
-    child: NDArray[Any]  # (nodes, 2)
-    threshold: NDArray[np.float32]
-    base_ratio: NDArray[np.float64]
-    n_entries: NDArray[Any]  # number of entries of each node, (nodes,)
-    entry_class: NDArray[Any]
-    entry_excess: NDArray[np.float64]
-    depth: int
-
-    @classmethod
-    def of(cls, tree: Any, prior: NDArray[np.float64], unit: NDArray[np.float64]) -> _TreeNodes:
-        """Return the nodes of a scikit-learn tree in the given units; each leaf has one more point, of the prior."""
-        is_leaf, itself = tree.children_left < 0, np.arange(tree.node_count)
-        child = np.stack([np.where(is_leaf, itself, side) for side in (tree.children_left, tree.children_right)], 1)
-        share, size = tree.value[:, 0], tree.weighted_n_node_samples
-        has_entry = (share > 0) & is_leaf[:, None]
-        node, entry_class = has_entry.nonzero()
-        excess = (size / share.sum(1) / (size + 1.0))[node] * share[node, entry_class] / prior[entry_class]
-        feature = np.where(is_leaf, 0, tree.feature)
-        threshold = tree.threshold * unit[feature]
-        with ignore_overflow():
-            single = threshold.astype(np.float32)
-        # Rounded down, so that a point above the threshold is above the rounded one.
-        single = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
-        base_ratio = 1.0 / (size + 1.0)
-        return cls(feature, child, single, base_ratio, has_entry.sum(1), entry_class, excess, tree.max_depth)
+    They are `feature`, `child`, `threshold`, `base_ratio`, the number of entries, the entries, and `depth` of `Trees`.
+    """
+    is_leaf, itself = tree.children_left < 0, np.arange(tree.node_count)
+    child = np.stack([np.where(is_leaf, itself, side) for side in (tree.children_left, tree.children_right)], 1)
+    share, size = tree.value[:, 0], tree.weighted_n_node_samples
+    has_entry = (share > 0) & is_leaf[:, None]
+    node, entry_class = has_entry.nonzero()
+    excess = (size / share.sum(1) / (size + 1.0))[node] * share[node, entry_class] / prior[entry_class]
+    feature = np.where(is_leaf, 0, tree.feature)
+    threshold = tree.threshold * unit[feature]
+    with ignore_overflow():
+        single = threshold.astype(np.float32)
+    # Rounded down, so that a point above the threshold is above the rounded one.
+    single = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+    return feature, child, single, 1.0 / (size + 1.0), has_entry.sum(1), entry_class, excess, tree.max_depth
 
 
 class Trees(NamedTuple):
@@ -157,19 +145,16 @@ class Trees(NamedTuple):
     k: int
 
     @classmethod
-    def of(cls, parts: list[_TreeNodes], k: int) -> Trees:
-        """Concatenate the nodes of trees."""
-        root = np.cumsum([0, *(len(part.feature) for part in parts)])[:-1]
-        child = np.concatenate([part.child + start for part, start in zip(parts, root, strict=True)]).reshape(-1)
-        feature, threshold, base_ratio, n_entries, entry_class, entry_excess = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("feature", "threshold", "base_ratio", "n_entries", "entry_class", "entry_excess")
-        )
+    def of(cls, parts: list[tuple[Any, ...]], k: int) -> Trees:
+        """Concatenate the results of :func:`_tree_nodes`."""
+        features, children, *others, depths = zip(*parts, strict=True)
+        root = np.cumsum([0, *map(len, features)])[:-1]
+        child = np.concatenate([part + start for part, start in zip(children, root, strict=True)]).reshape(-1)
+        feature, threshold, base_ratio, n_entries, entry_class, entry_excess = map(np.concatenate, (features, *others))
         first_entry = np.cumsum([0, *n_entries])
         arrays = [root, feature, child, threshold, base_ratio, first_entry, entry_class, entry_excess]
         compact = [part.astype(np.int32) if part.dtype.kind == "i" else part for part in arrays]
-        depth = max(part.depth for part in parts)
-        return cls._make([*map(torch.from_numpy, compact), depth, int(n_entries.max()), k])
+        return cls._make([*map(torch.from_numpy, compact), max(depths), int(n_entries.max()), k])
 
     def ratios(self, x: Tensor) -> Tensor:
         """Return the mean over trees of P(c | leaf) / pi_c at points (m, d), (m, k)."""

@@ -24,9 +24,8 @@ from genlabel.densities.covariance import (
     LowRankGaussians,
     PrincipalAxes,
     Whitening,
+    low_rank_log_prob,
     moments,
-    squared_distances,
-    squared_projections,
     usable_covariance,
 )
 from genlabel.densities.samples import MAX_CHUNK_VALUES, CrossValSample, Groups, class_samples
@@ -107,8 +106,8 @@ class DiscriminantDensity(NormalDensity):
                 axes = [PrincipalAxes(vectors[:0].clone(), variance) for vectors, variance in axes]
             gaussians = LowRankGaussians(sample.mean, axes, self.shrinkage, self.reg)
             self.gaussians_ = gaussians
-            spread = sample.has_spread
-            singular = [any(map(gaussians.is_degenerate, axes))] * len(self.classes_)
+            spread = [bool((sample.points[mask] != 0).any()) for mask in sample.masks]
+            singular = [any(gaussians.variance_beyond(each) == 0.0 for each in axes)] * len(self.classes_)
         else:
             moments = GroupMoments.of(Groups.by_class(X, index, weight[None]))
             self.gaussians_, mask = Gaussians.of(moments.mean[:, 0], self._covariances(moments)[:, 0])
@@ -156,32 +155,20 @@ class DiscriminantDensity(NormalDensity):
         for density in densities:
             density._check_parameters()
         log_prob = sample.empty_log_prob(len(densities))
-        low_rank = [m for m, density in enumerate(densities) if density._is_low_rank(*sample.X.shape)]
-        full = [m for m in range(len(densities)) if m not in low_rank]
+        low_rank: dict[float, list[int]] = {}  # by pooling
+        for m, density in enumerate(densities):
+            if density._is_low_rank(*sample.X.shape):
+                low_rank.setdefault(density.pooling, []).append(m)
+        for train, rows in zip(sample.train, sample.valid, strict=True) if low_rank else ():
+            centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
+            for pooling, members in low_rank.items():
+                axes, same = centered.axes(pooling), [densities[m] for m in members]
+                fitted = [LowRankGaussians(centered.mean, axes, each.shrinkage, each.reg) for each in same]
+                log_prob[torch.tensor(members)[:, None], rows] = low_rank_log_prob(fitted, sample.X[rows])
+        full = [m for m, density in enumerate(densities) if not density._is_low_rank(*sample.X.shape)]
         if full:
             log_prob[full] = _held_out_full(sample, [densities[m] for m in full])
-        if low_rank:
-            log_prob[low_rank] = _held_out_low_rank(sample, [densities[m] for m in low_rank])
         return log_prob
-
-
-def _held_out_low_rank(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
-    """Return held-out log-densities of low-rank densities, which share distances and projections in a fold."""
-    log_prob = sample.empty_log_prob(len(densities))
-    by_pooling: dict[float, list[int]] = {}
-    for m, density in enumerate(densities):
-        by_pooling.setdefault(density.pooling, []).append(m)
-    for train, rows in zip(sample.train, sample.valid, strict=True):
-        centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
-        squares = squared_distances(sample.X[rows], centered.mean)
-        for pooling, members in by_pooling.items():
-            axes = centered.axes(pooling)
-            for c, projections in enumerate(squared_projections(sample.X[rows], centered.mean, axes)):
-                own_axes = axes[c if len(axes) > 1 else 0]
-                for m in members:
-                    gaussians = LowRankGaussians(centered.mean, axes, densities[m].shrinkage, densities[m].reg)
-                    log_prob[m, rows, c] = gaussians.log_prob_from_squares(own_axes, squares[:, c], projections)
-    return log_prob
 
 
 def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:

@@ -152,21 +152,13 @@ class Mixtures(NamedTuple):
         """Return the mixtures at an index of the leading dimensions."""
         return Mixtures(self.log_weight[index], self.mean[index], self.covariance[index], self.tied)
 
-    def where(self, mask: Tensor, other: Mixtures) -> Mixtures:
-        """Return these mixtures where the mask (...) is True, and the other ones elsewhere."""
-        weight = torch.where(mask[..., None], self.log_weight, other.log_weight)
-        mean = torch.where(mask[..., None, None], self.mean, other.mean)
-        return Mixtures(weight, mean, torch.where(mask[..., None, None], self.covariance, other.covariance), self.tied)
-
-    def terms(self, reg: Tensor | None = None) -> Terms:
+    def terms(self, reg: Tensor | float = 0.0) -> Terms:
         """Return the terms of the log-densities; with `reg`, times the factor exp(-reg/2 tr Sigma^-1) of NOTE[EM]."""
         log_weight, mean, covariance, tied = self
         d = mean.shape[-1]
-        reg = torch.zeros_like(mean[..., 0, :]) if reg is None else reg
         if not tied:
             inverse = 1.0 / covariance
-            penalty = reg[..., None, :] if reg.dim() > 1 else reg
-            norm = covariance.log().sum(-1) + (inverse * (mean**2 + penalty)).sum(-1) + d * LOG_2_PI
+            norm = covariance.log().sum(-1) + (inverse * (mean**2 + reg)).sum(-1) + d * LOG_2_PI
             return Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
         root, info = torch.linalg.cholesky_ex(covariance)
         if bool((info > 0).any()):  # singular covariances are regularized
@@ -233,7 +225,9 @@ def fit_mixtures(
             converged = likelihood - last < EM_TOLERANCE
             if bool(converged.all()):
                 break
-            mixtures, last = mixtures.where(converged, _m_step(data, sums)), likelihood
+            for part, new_part in zip(mixtures[:3], _m_step(data, sums)[:3], strict=True):
+                part[~converged] = new_part[~converged]
+            last = likelihood
         if trace is not None:
             trace.append(torch.stack(likelihoods))
         n_missing = max(sizes) - size
@@ -241,8 +235,7 @@ def fit_mixtures(
         mean = pad(mixtures.mean, (0, 0, 0, n_missing))
         covariance = mixtures.covariance if tied else pad(mixtures.covariance, (0, 0, 0, n_missing), value=1.0)
         fitted.append((log_weight, mean, covariance))
-    log_weight, mean, covariance = (torch.stack(parts, 2) for parts in zip(*fitted, strict=True))
-    return Mixtures(log_weight, mean, covariance, tied)
+    return Mixtures(*(torch.stack(parts, 2) for parts in zip(*fitted, strict=True)), tied)
 
 
 class _GroupData(NamedTuple):
@@ -287,19 +280,15 @@ class _GroupData(NamedTuple):
 
 def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:
     """Return mixtures after a few k-means steps from seeds (k, g, q, d), of which a group uses the first `cap`."""
-    is_used = torch.arange(seeds.shape[2]) < cap[..., None]
-    mean = seeds
-
-    def nearest_terms(mean: Tensor) -> Terms:
-        """Return terms whose largest is that of the nearest mean, in standard deviations of the group."""
+    is_unused, mean = torch.arange(seeds.shape[2]) >= cap[..., None], seeds
+    for _ in range(K_MEANS_STEPS + 1):
+        # The largest term is that of the nearest mean, in standard deviations of the group.
         scaled = mean / data.variance[:, :, None]
-        return Terms(scaled, (-0.5 * (scaled * mean).sum(-1)).masked_fill(~is_used, -torch.inf), None, None)
-
-    for _ in range(K_MEANS_STEPS):
-        sums = _e_step(data._replace(squares=data.points[..., :0]), nearest_terms(mean), hard=True)
+        constant = (-0.5 * (scaled * mean).sum(-1)).masked_fill(is_unused, -torch.inf)
+        sums = _e_step(data, Terms(scaled, constant, None, None), hard=True)
         weight = sums.weight[..., None]
         mean = torch.where(weight > 0, sums.first / weight.clamp_min(torch.finfo(weight.dtype).tiny), mean)
-    return _m_step(data, _e_step(data, nearest_terms(mean), hard=True))
+    return _m_step(data, sums)
 
 
 class _Sums(NamedTuple):

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, final
 from weakref import WeakKeyDictionary
 
@@ -16,15 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from genlabel._arrays import Seed, Standardization, as_rng, chunks, named_device, one_hot
-from genlabel._progress import Callback, training_callback
-from genlabel._validation import (
-    check_choice,
-    check_count,
-    check_interval,
-    check_positive,
-    suppress_own_warnings,
-    warn,
-)
+from genlabel._progress import training_callback
+from genlabel._validation import check_choice, check_count, check_interval, check_positive, suppress_own_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.registry import DENSITIES
@@ -46,7 +40,7 @@ class TrainingPoints(NamedTuple):
 
     def select(self, rows: Tensor) -> TrainingPoints:
         """Return some of the rows."""
-        return TrainingPoints(self.x[rows], self.c[rows], self.weight[rows])
+        return TrainingPoints(*(part[rows] for part in self))
 
     def mean_loss(self, loss: PointLoss, rng: np.random.Generator) -> Tensor:
         """Return the weighted mean of a loss."""
@@ -61,51 +55,6 @@ class TrainingPoints(NamedTuple):
             mask[rows[: max(1, round(fraction * len(rows)))]] = True
         held_out = torch.from_numpy(mask).to(self.x.device)
         return self.select(~held_out), self.select(held_out)
-
-
-def train_until_plateau(
-    density: NeuralDensity,
-    network: nn.Module,
-    loss: PointLoss,
-    points: TrainingPoints,
-    rng: np.random.Generator,
-    callback: Callback | None,
-) -> list[float]:
-    """Train a network in place by the settings of a density; return the validation loss after each epoch.
-
-    The network ends with the weights of its best epoch.
-    """
-    train, valid = points.split(float(density.validation_fraction), rng)
-    valid_seed = int(rng.integers(2**31))
-    learning_rate = float(density.learning_rate)
-    optimizer = torch.optim.Adam(network.parameters(), learning_rate)
-    losses: list[float] = []
-    best: dict[str, Tensor] = {}
-    for epoch in range(density.epochs):
-        rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * epoch / density.epochs))
-        optimizer.param_groups[0]["lr"] = rate
-        order = torch.from_numpy(rng.permutation(len(train.x))).to(train.x.device)
-        for rows in chunks(len(order), density.batch_size):
-            optimizer.zero_grad()
-            batch = train.select(order[rows])
-            noise = torch.from_numpy(rng.standard_normal(batch.x.shape, np.float32)).to(batch.x)
-            batch = batch._replace(x=batch.x + float(density.jitter) * noise)
-            batch.mean_loss(loss, rng).backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(network.parameters(), MAX_GRADIENT_NORM)
-            optimizer.step()
-        with torch.no_grad():
-            losses.append(float(valid.mean_loss(loss, np.random.default_rng(valid_seed))))
-        if callback is not None:
-            callback.on_epoch_end(epoch, {"loss": losses[-1]})
-        if losses[-1] <= np.nanmin(np.array([*losses, math.inf])):  # never for NaN
-            best = {name: value.detach().clone() for name, value in network.state_dict().items()}
-            best_epoch = epoch
-        if not best or epoch - best_epoch >= density.patience:
-            break
-    if not best:
-        raise ValueError(f"the loss is {losses[-1]} after an epoch; try a learning_rate below {learning_rate}")
-    network.load_state_dict(best)
-    return losses
 
 
 def initialize(network: nn.Module, rng: np.random.Generator, gain: float = 1.0) -> None:
@@ -199,8 +148,7 @@ class NeuralDensity(ClassDensity):
             network, one_hots = self._network(named_device(self.device))
             with torch.no_grad():
                 points = self._draw(network, n, one_hots[class_input], generator).cpu()
-        result: NDArray[np.float64] = self.scaler_.inverse(points).numpy()
-        return result
+        return np.asarray(self.scaler_.inverse(points))
 
     @final
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
@@ -218,24 +166,57 @@ class NeuralDensity(ClassDensity):
         for name in self.classes_[is_small].tolist():
             reason = f"class {name!r} has fewer than {MIN_CLASS_POINTS} distinct points, too few for a"
             warn((type(self), name), f"{reason} {type(self).__name__}; using a Gaussian", DensityWarning)
-        self.gaussian_ = None
-        if is_small.any():
-            with suppress_own_warnings():
-                self.gaussian_ = GaussianDensity("ledoit-wolf", reg=1e-2).fit(x, index.numpy(), weight)
+        with suppress_own_warnings():
+            gaussian = GaussianDensity("ledoit-wolf", reg=1e-2)
+            self.gaussian_ = gaussian.fit(x, index.numpy(), weight) if is_small.any() else None
         self.weights_: dict[str, Tensor] = {}
         self.losses_: list[float] = []
         if trained:
             network = self._new_network()
             initialize(network, rng, self.gain)
-            with training_callback(self.verbose, type(self).__name__) as callback:
-                inputs = torch.from_numpy(self.class_inputs_)[index]
-                mask = inputs >= 0
-                classes = one_hot(inputs[mask], int(self.class_inputs_.max()) + 1, torch.float32)
-                mass = (weight[mask] / weight[mask].mean()).float()
-                points = TrainingPoints(*(part.to(device) for part in (x[mask].float(), classes, mass)))
-                loss = self._point_loss(network.to(device), rng)
-                self.losses_ = train_until_plateau(self, network, loss, points, rng, callback)
+            inputs = torch.from_numpy(self.class_inputs_)[index]
+            mask = inputs >= 0
+            classes = one_hot(inputs[mask], len(trained), torch.float32)
+            mass = (weight[mask] / weight[mask].mean()).float()
+            points = TrainingPoints(*(part.to(device) for part in (x[mask].float(), classes, mass)))
+            self.losses_ = self._train(network.to(device), points, rng)
             self.weights_ = {name: value.detach().cpu() for name, value in network.state_dict().items()}
+
+    def _train(self, network: nn.Module, points: TrainingPoints, rng: np.random.Generator) -> list[float]:
+        """Train a network in place, with early stopping and the best weights; return the validation losses."""
+        loss = self._point_loss(network, rng)
+        train, valid = points.split(float(self.validation_fraction), rng)
+        valid_seed = int(rng.integers(2**31))
+        learning_rate = float(self.learning_rate)
+        optimizer = torch.optim.Adam(network.parameters(), learning_rate)
+        losses: list[float] = []
+        best: dict[str, Tensor] = {}
+        with training_callback(self.verbose, type(self).__name__) as callback:
+            for epoch in range(self.epochs):
+                rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * epoch / self.epochs))
+                optimizer.param_groups[0]["lr"] = rate
+                order = torch.from_numpy(rng.permutation(len(train.x))).to(train.x.device)
+                for rows in chunks(len(order), self.batch_size):
+                    optimizer.zero_grad()
+                    batch = train.select(order[rows])
+                    noise = torch.from_numpy(rng.standard_normal(batch.x.shape, np.float32)).to(batch.x)
+                    batch = batch._replace(x=batch.x + float(self.jitter) * noise)
+                    batch.mean_loss(loss, rng).backward()  # type: ignore[no-untyped-call]
+                    nn.utils.clip_grad_norm_(network.parameters(), MAX_GRADIENT_NORM)
+                    optimizer.step()
+                with torch.no_grad():
+                    losses.append(float(valid.mean_loss(loss, np.random.default_rng(valid_seed))))
+                if callback is not None:
+                    callback.on_epoch_end(epoch, {"loss": losses[-1]})
+                if losses[-1] <= np.nanmin(np.array([*losses, math.inf])):  # never for NaN
+                    best = {name: value.detach().clone() for name, value in network.state_dict().items()}
+                    best_epoch = epoch
+                if not best or epoch - best_epoch >= self.patience:
+                    break
+        if not best:
+            raise ValueError(f"the loss is {losses[-1]} after an epoch; try a learning_rate below {learning_rate}")
+        network.load_state_dict(best)
+        return losses
 
     @final
     def _log_prob(self, X: Tensor) -> Tensor:
@@ -346,15 +327,11 @@ class FlowDensity(NeuralDensity):
 
     def _build(self, d: int, k: int) -> nn.Module:
         flows = _import_zuko().flows
-        common = {
-            "features": d,
-            "context": k,
-            "transforms": self.transforms,
-            "hidden_features": hidden_sizes(self.hidden),
-            "activation": nn.SiLU,  # smooth, so that the gradients of the density are continuous
-        }
-        flow: nn.Module = flows.MAF(**common) if self.kind == "maf" else flows.NSF(bins=self.bins, **common)
-        return flow
+        flow = flows.MAF if self.kind == "maf" else partial(flows.NSF, bins=self.bins)
+        hidden = hidden_sizes(self.hidden)
+        # SiLU is smooth, so that the gradients of the density are continuous.
+        network: nn.Module = flow(d, k, transforms=self.transforms, hidden_features=hidden, activation=nn.SiLU)
+        return network
 
     def _point_loss(self, network: Any, rng: np.random.Generator) -> PointLoss:
         return lambda x, c, rng: -network(c).log_prob(x)

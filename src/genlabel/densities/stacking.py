@@ -39,12 +39,12 @@ class Evaluation(NamedTuple):
     """Candidates that were cross-validated on some rows, and the temperatures and weights that these rows chose."""
 
     candidates: dict[str, ClassDensity]
-    rows: NDArray[np.intp]
     choice: Stacking
     fold_choices: list[Stacking]  # choice for each fold, by the rows of the others
     held_out: Tensor  # out-of-fold log-posterior of the stack, (rows, k); NaN for a row without one
     scores: dict[str, float]  # of the stack
     reports: dict[str, dict[str, Any]]  # scores of each candidate at its best temperature, by name
+    rows: NDArray[np.intp] = np.arange(0)  # rows of the sample in the training set
 
 
 def search(
@@ -64,23 +64,17 @@ def search(
     for bound in (min(MAX_SEARCH_ROWS, max_rows), MAX_WEIGHTING_ROWS):
         rows = np.sort(order[: max(bound, 2 * k)])  # at least a training row and a held-out row of each class
         sample = CrossValSample.of_rows(X, index, weight, folds, rows)
-        evaluation = evaluate(candidates, rows, sample, log_prior, method)
+        evaluation = evaluate(candidates, sample, log_prior, method)
         reports |= evaluation.reports
         if len(rows) == n or current_fit().time_left <= 0.0:
             break
         weights = torch.stack([choice.weight for choice in (evaluation.choice, *evaluation.fold_choices)]).amax(0)
         pairs = zip(evaluation.candidates.items(), weights, strict=True)
         candidates = {name: density for (name, density), largest in pairs if largest > 0}
-    return evaluation._replace(reports=reports)
+    return evaluation._replace(rows=rows, reports=reports)
 
 
-def evaluate(
-    candidates: dict[str, ClassDensity],
-    rows: NDArray[np.intp],
-    sample: CrossValSample,
-    log_prior: Tensor,
-    method: str,
-) -> Evaluation:
+def evaluate(candidates: dict[str, ClassDensity], sample: CrossValSample, log_prior: Tensor, method: str) -> Evaluation:
     """Cross-validate the candidates, and weight them on all rows and on the rows outside of each fold."""
     unfitted = [clone(density) for density in candidates.values()]
     # Log p_c (M, n, k) less the largest of each row, in single precision: most of the memory of a search.
@@ -105,14 +99,13 @@ def evaluate(
     fold_choices = []
     held_out = torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
     for valid in sample.valid:
-        in_other_folds = mask.clone()
-        in_other_folds[valid] = False
-        if bool(in_other_folds.any()):
-            values, weight = log_proba[..., in_other_folds], sample.weight[in_other_folds]
-            fold_choices.append(fit_stacking(values, weight, method, min_weight))
-        else:  # a single fold
-            fold_choices.append(choice)
-        held_out[valid] = fold_choices[-1].log_posterior(log_prob[:, valid], log_prior).double()
+        others = mask.clone()
+        others[valid] = False
+        fold_choice = choice  # that of all rows for a single fold
+        if bool(others.any()):
+            fold_choice = fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight)
+        fold_choices.append(fold_choice)
+        held_out[valid] = fold_choice.log_posterior(log_prob[:, valid], log_prior).double()
     held_out[~mask] = torch.nan
     index, weight = sample.classes[mask], sample.weight[mask]
     error = float(calibration_error(held_out[mask].numpy(), index.numpy(), weight.numpy()))
@@ -122,8 +115,8 @@ def evaluate(
         posterior = log_posterior(values.double(), log_prior, temperature).log_proba
         posterior = torch.where(is_defined(values)[..., None], posterior, torch.nan)
         own_scores = _scores(posterior, index, weight)
-        reports[name] = {"name": name, "temperature": temperature, **own_scores, "rows": len(rows)}
-    return Evaluation(candidates, rows, choice, fold_choices, held_out, scores, reports)
+        reports[name] = {"name": name, "temperature": temperature, **own_scores, "rows": len(sample.X)}
+    return Evaluation(candidates, choice, fold_choices, held_out, scores, reports)
 
 
 def _scores(log_proba: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
@@ -251,9 +244,8 @@ def _drop_small(weights: Tensor, floor: Tensor) -> Tensor:
 
 
 def mix_posteriors(log_posteriors: Tensor, weights: Tensor) -> Tensor:
-    """Return log sum_m w_m posterior_m of log-posteriors (M, ..., k)."""
-    shape = (-1,) + (1,) * (log_posteriors.dim() - 1)
-    return (log_posteriors + weights.log().view(shape)).logsumexp(0)
+    """Return log sum_m w_m posterior_m of log-posteriors (M, n, k)."""
+    return (log_posteriors + weights.log()[:, None, None]).logsumexp(0)
 
 
 def is_defined(log_prob: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, final
@@ -65,9 +66,8 @@ class PowerTransform(NamedTuple):
             clipped = transformed.clamp(-MAX_TRANSFORMED, MAX_TRANSFORMED)
             slope = (transform.power - 1.0) * logs.sign * logs.log - transform.scale.log()
             parts.append((clipped, (slope - (transformed - clipped).abs()).sum(1)))
-        if len(parts) == 1:
-            return parts[0]
-        return torch.cat([points for points, _ in parts]), torch.cat([log_jacobian for _, log_jacobian in parts])
+        points, log_jacobians = zip(*parts, strict=True)
+        return torch.cat(points), torch.cat(log_jacobians)
 
 
 class _SignedLogs(NamedTuple):
@@ -118,9 +118,44 @@ def _chunks(X: Tensor) -> list[slice]:
     return chunks(len(X), len(X) if X.is_cuda else max(1, MAX_CHUNK_VALUES // X.shape[1]))
 
 
+class FeatureDensity(ClassDensity):
+    """Base class of the densities that fit another one, `density`, to features of the points."""
+
+    density: ClassDensity
+
+    @property
+    def default_priors(self) -> str:
+        """Priors of the density of features."""
+        return self.density.default_priors
+
+    @property
+    def cross_fitted(self) -> bool:
+        """True if the density of features is cross-fitted."""
+        return self.density_.cross_fitted
+
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
+        """Return `log_prob` by models that exclude both parents, if the density of features is cross-fitted."""
+        if not self.cross_fitted:
+            return self.log_prob(X)
+        features, log_jacobian = self._features(as_tensor(X))
+        values = self.density_.log_prob_of_pairs(features, rows, partner_rows) + log_jacobian
+        return like(values.to(as_tensor(X)), X)
+
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self.density_ = clone(self.density).fit(self._features(X)[0], self.classes_[index.numpy()], weight)
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        features, log_jacobian = self._features(X)
+        return (self.density_.log_prob(features) + log_jacobian).to(X)
+
+    @abstractmethod
+    def _features(self, X: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Return the features of points (m, d), and the log-Jacobians (m, 1) of the map, or 0."""
+
+
 @final
 @dataclass(eq=False, repr=False)
-class PowerTransformedDensity(ClassDensity):
+class PowerTransformedDensity(FeatureDensity):
     """A density fitted to Yeo-Johnson transformed features (Yeo and Johnson, 2000).
 
     The powers maximize the likelihood over all points, as in `sklearn.preprocessing.PowerTransformer`: skewed and
@@ -146,16 +181,6 @@ class PowerTransformedDensity(ClassDensity):
     transform: PowerTransform | None = None
 
     @property
-    def default_priors(self) -> str:
-        """Priors of the transformed density."""
-        return self.density.default_priors
-
-    @property
-    def cross_fitted(self) -> bool:
-        """True if the transformed density is cross-fitted."""
-        return self.density_.cross_fitted
-
-    @property
     def supports_latent_space(self) -> bool:
         """True if the transformed density supports it."""
         return self.density.supports_latent_space
@@ -170,25 +195,13 @@ class PowerTransformedDensity(ClassDensity):
         self.density_.to_cpu()
         return self
 
-    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """Return `log_prob` by models that exclude both parents, if the density is cross-fitted."""
-        if not self.cross_fitted:
-            return self.log_prob(X)
-        transformed, log_jacobian = self.transform_(as_tensor(X))
-        values = self.density_.log_prob_of_pairs(transformed, rows, partner_rows) + log_jacobian[:, None]
-        return like(values.to(as_tensor(X)), X)
-
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.transform_ = PowerTransform.fit(X, weight) if self.transform is None else self.transform
-        self.density_ = clone(self.density).fit(self.transform_(X)[0], self.classes_[index.numpy()], weight)
+        super()._fit(X, index, weight)
 
-    def _log_prob(self, X: Tensor) -> Tensor:
-        return self.log_prob_from_transformed(*self.transform_(X)).to(X)
-
-    def log_prob_from_transformed(self, points: Tensor, log_jacobian: Tensor) -> Tensor:
-        """Return log p_c (m, k) from transformed points (m, d) and their log-Jacobians (m,)."""
-        values: Tensor = self.density_.log_prob(points)
-        return values + log_jacobian[:, None]
+    def _features(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        points, log_jacobian = self.transform_(X)
+        return points, log_jacobian[:, None]
 
 
 def share_transform(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> PowerTransform | None:
@@ -216,7 +229,7 @@ def log_prob_of_members(members: Sequence[ClassDensity], X: Tensor, transform: P
     points, log_jacobian = transform(X)
     points = points.to(X)
     return [
-        member.log_prob_from_transformed(points, log_jacobian)
+        member.density_.log_prob(points) + log_jacobian[:, None]
         if isinstance(member, PowerTransformedDensity) and member.transform_ is transform
         else member.log_prob(X)
         for member in members
@@ -225,7 +238,7 @@ def log_prob_of_members(members: Sequence[ClassDensity], X: Tensor, transform: P
 
 @final
 @dataclass(eq=False, repr=False)
-class LatentDensity(ClassDensity):
+class LatentDensity(FeatureDensity):
     """p_c(z) of the features z = f_phi(x) of a twin network, evaluated at points x of the input space.
 
     `fit` encodes the training points with the trained twin and fits `density` to the features (arXiv Alg. 2, line 3);
@@ -248,35 +261,15 @@ class LatentDensity(ClassDensity):
         """Return a copy with the same twin (its weights are shared, not reset) and an unfitted density."""
         return LatentDensity(self.encoder, self.depth, clone(self.density))
 
-    @property
-    def default_priors(self) -> str:
-        """Priors of the density of features."""
-        return self.density.default_priors
-
-    @property
-    def cross_fitted(self) -> bool:
-        """True if the density of features is cross-fitted."""
-        return self.density_.cross_fitted
-
     def to_cpu(self) -> Self:
         """Move the twin to the CPU."""
         self.encoder.to("cpu")
         return self
 
-    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """Return `log_prob` by models that exclude both parents, if the density is cross-fitted."""
-        return like(self.density_.log_prob_of_pairs(self._features(as_tensor(X)), rows, partner_rows), X)
-
-    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self.density_ = clone(self.density).fit(self._features(X), self.classes_[index.numpy()], weight)
-
-    def _log_prob(self, X: Tensor) -> Tensor:
-        return self.density_.log_prob(self._features(X))
-
-    def _features(self, X: Tensor) -> Tensor:
+    def _features(self, X: Tensor) -> tuple[Tensor, float]:
         weight = next(iter(self.encoder.parameters()))
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            return encode_rows(self.encoder, X.to(weight), self.depth).to(X)
+            return encode_rows(self.encoder, X.to(weight), self.depth).to(X), 0.0
 
 
 def encode_rows(encoder: Any, X: Tensor, depth: int) -> Tensor:

@@ -162,9 +162,9 @@ class _Autoencoder(nn.Module):
         self.floor = floor if isinstance(noise, str) else 0.0
         self.encoder = _layers(d + k, hidden, 2 * latent)
         self.decoder = _layers(latent + k, hidden[::-1], d)
-        self.log_noise = nn.Parameter(torch.full((k, 1 if noise == "scalar" else d), math.log(INITIAL_NOISE)))
-        if not isinstance(noise, str):
-            self.log_noise = nn.Parameter(torch.full((k, d), math.log(noise)), requires_grad=False)
+        is_learned, n_values = isinstance(noise, str), 1 if noise == "scalar" else d
+        log_noise = torch.full((k, n_values), math.log(INITIAL_NOISE if is_learned else noise))
+        self.log_noise = nn.Parameter(log_noise, requires_grad=is_learned)
 
     def encode(self, x: Tensor, c: Tensor) -> _Normal:
         """Return q(z | x, c): (n, d), (n or 1, k) -> (n, latent)."""

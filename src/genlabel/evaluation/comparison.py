@@ -1,15 +1,18 @@
-"""Comparison of methods on one table: the default methods, and their fits on the same splits."""
+"""Comparison of methods on one table: their fits on the same splits, and the verdict in words."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -21,7 +24,7 @@ from genlabel._progress import Callback, LambdaCallback, TrialResult, combine_ca
 from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.evaluation.records import RecordSet, open_store
-from genlabel.evaluation.records.schema import COMPARISON
+from genlabel.evaluation.records.schema import COMPARISON, plain_values
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel.metrics import MIN_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 from genlabel.model_selection.options import TrainingOptions
@@ -32,6 +35,14 @@ COLUMNS = ["method", "split", *SCORES, "seconds", "params", "held_out"]
 """Columns of a comparison."""
 PRIOR_BASELINE = "class shares"
 """Name, in records, of the method that predicts the class priors; its accuracy is that of the most frequent class."""
+CONFIDENCE_LEVEL = 0.95
+MIN_SPLITS = 5
+"""Minimum number of splits whose spread measures the noise."""
+SAME_LOSS_TOLERANCE = 1e-9
+"""Log-losses (nats) that differ by less are equal."""
+UNITS = {"log_loss": (1, "nats"), "accuracy": (100, "points"), "balanced_accuracy": (100, "points")}
+"""Score -> scale and unit of its differences where they are printed."""
+HIGHER_IS_BETTER = ("accuracy", "balanced_accuracy", "auc")
 
 
 def compare(
@@ -115,16 +126,9 @@ def run_comparison(
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from genlabel import GenerativeClassifier, LambdaCallback
+    >>> from genlabel import GenerativeClassifier
     >>> from genlabel.data.datasets import load_table
-    >>> printer = LambdaCallback(on_run_start=print)
-    >>> table, methods = load_table("iris"), {"generative": GenerativeClassifier()}
-    >>> with TemporaryDirectory() as folder:  # the second run has a record of the first fit
-    ...     for repeats in (1, 2):
-    ...         result = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", callback=printer)
-    RunPlan(todo=1, cached=0, stale=0)
-    RunPlan(todo=1, cached=1, stale=0)
+    >>> result = run_comparison(load_table("iris"), {"generative": GenerativeClassifier()}, repeats=2)
     >>> result.frame["split"].tolist(), result.failures
     ([0, 1], {})
     """
@@ -166,16 +170,11 @@ def default_methods(
      'class shares']
     """
     common = {"network": network, "training": TrainingOptions(epochs=epochs)}
-    methods: dict[str, Any] = {
-        "vanilla": MixupClassifier(mixer=None, **common),
-        "mixup": MixupClassifier(**common),
-        "GenLabel": GenLabelClassifier(density=density, **common),
-    }
+    methods: dict[str, Any] = {"vanilla": MixupClassifier(mixer=None, **common), "mixup": MixupClassifier(**common)}
+    methods["GenLabel"] = GenLabelClassifier(density=density, **common)
     if paper:  # "auto" becomes the network and the epochs of the paper
-        settings: dict[str, Any] = {
-            "network": "mlp" if isinstance(network, str) and network == "auto" else network,
-            "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
-        }
+        settings = {"network": "mlp" if isinstance(network, str) and network == "auto" else network}
+        settings["training__epochs"] = 100 if isinstance(epochs, str) and epochs == "auto" else epochs
         methods["mixup (paper)"] = MixupClassifier.from_paper(**settings)
         methods["GenLabel (paper)"] = GenLabelClassifier.from_paper(**settings)
     if density == "auto":
@@ -210,11 +209,164 @@ def count_warnings(caught: CaughtWarnings) -> dict[str, int]:
 def hash_table(table: Table) -> str:
     """Return a hash of the content of a table: names, types, values, labels, groups and times."""
     digest = sha256()
-    parts = [table.X, table.y.to_frame("y")]
-    parts += [
-        part.to_frame(name) for name, part in (("groups", table.groups), ("time", table.time)) if part is not None
-    ]
-    for part in parts:
+    columns = {"y": table.y, "groups": table.groups, "time": table.time}
+    for part in (table.X, *(values.to_frame(name) for name, values in columns.items() if values is not None)):
         digest.update(repr([(str(name), str(kind)) for name, kind in part.dtypes.items()]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+@final
+@dataclass(frozen=True)
+class PairedDifference:
+    """Difference of two methods on the same splits; `pair_methods` returns it, and it prints as a sentence."""
+
+    method: str
+    other: str
+    score: str
+    better: int
+    """Number of splits on which the method is better than the other."""
+    worse: int
+    splits: int
+    gain: float
+    """Mean difference over the splits, positive if the method is better."""
+    low: float
+    """Lower end of the 95 % interval of the gain, corrected for splits that share rows; NaN for a single split."""
+    high: float
+
+    @property
+    def within_noise(self) -> bool:
+        """True if the interval contains zero, or there is none."""
+        return not (self.low > 0 or self.high < 0)
+
+    def __str__(self) -> str:
+        if not self.better and not self.worse:
+            splits = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
+            return f"{self.method} is the same as {self.other} {splits}"
+        word, count = ("better", self.better) if self.gain >= 0 else ("worse", self.worse)
+        scale, unit = UNITS.get(self.score, (1, ""))
+        size = f"{scale * abs(self.gain):.2g} {unit}".strip()
+        if self.splits < 2:
+            return f"{self.method} is {word} than {self.other} on the one split, by {size}; one split shows no noise"
+        start = f"{self.method} is {word} than {self.other} on {count} of {self.splits} splits, by {size}"
+        if self.within_noise:
+            return f"{start}; the difference is within noise"
+        low, high = sorted(scale * abs(bound) for bound in (self.low, self.high))
+        return f"{start} (95 % interval {low:.2g} to {high:.2g})"
+
+
+def pair_methods(
+    results: pd.DataFrame, method: str, other: str, score: str = "log_loss", test_size: float = 0.3
+) -> PairedDifference:
+    """Compare two methods on the splits that both have; the interval of the gain is that of :func:`interval`.
+
+    `results` are those of `compare`; `test_size` is the share of the rows held out in each split, 0 for splits that
+    share none.
+
+    >>> results = pd.DataFrame({"method": ["a", "b"] * 3, "split": [0, 0, 1, 1, 2, 2],
+    ...                         "log_loss": [0.3, 0.4, 0.2, 0.5, 0.3, 0.2]})
+    >>> print(pair_methods(results, "a", "b"))
+    a is better than b on 2 of 3 splits, by 0.1 nats; the difference is within noise
+    """
+    scores = results.pivot_table(index="split", columns="method", values=score)[[method, other]].dropna()
+    sign = 1.0 if score in HIGHER_IS_BETTER else -1.0
+    gains = sign * (scores[method] - scores[other]).to_numpy(dtype=np.float64)
+    if not len(gains):
+        raise ValueError(f"{method!r} and {other!r} have no split in common; run both again")
+    counts = int((gains > 0).sum()), int((gains < 0).sum()), len(gains)
+    low, high = interval(gains, test_size) if len(gains) > 1 else (float("nan"), float("nan"))
+    return PairedDifference(method, other, score, *counts, float(gains.mean()), low, high)
+
+
+def interval(values: ArrayLike, test_size: float = 0.3) -> tuple[float, float]:
+    """Return the 95 % confidence interval of the mean score over repeated random splits.
+
+    The splits share most of their training rows, so that their scores (J,) are not independent: the variance of the
+    mean is s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    mean, n, half = float(scores.mean()), len(scores), 0.0
+    if n > 1:
+        error = float(scores.std(ddof=1)) * np.sqrt(1.0 / n + test_size / (1.0 - test_size))
+        half = float(student.ppf(0.5 + CONFIDENCE_LEVEL / 2.0, n - 1) * error)
+    return mean - half, mean + half
+
+
+def summarize(results: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and standard deviation over the splits, a row for each method in the order of the results."""
+    columns = [name for name in (*SCORES, "seconds") if name in results]
+    return results.groupby("method", sort=False)[columns].agg(["mean", "std"])
+
+
+def accuracy_in_percent(results: pd.DataFrame) -> pd.DataFrame:
+    """Return results with accuracy and balanced accuracy in percent, for tables and figures."""
+    columns = [name for name in ("accuracy", "balanced_accuracy") if name in results]
+    return results.assign(**{name: 100.0 * results[name] for name in columns})
+
+
+def rank_methods(results: pd.DataFrame) -> list[str]:
+    """Return the methods by mean log-loss, the lowest first."""
+    return results.groupby("method", sort=False)["log_loss"].mean().sort_values(kind="stable").index.tolist()
+
+
+def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
+    """Return the result of a comparison in words: the best method, those within noise of it, whether mixing helps.
+
+    >>> results = pd.DataFrame({"method": ["vanilla", "mixup"] * 3, "split": [0, 0, 1, 1, 2, 2], "accuracy": 0.9,
+    ...                         "log_loss": [0.41, 0.30, 0.40, 0.31, 0.42, 0.32]})
+    >>> for line in verdict(results): print(line)
+    lowest log-loss: mixup; within noise of it: none
+    3 splits say little about the noise; --n-splits 10 says more
+    mixup is better than vanilla on 3 of 3 splits, by 0.1 nats (95 % interval 0.062 to 0.14)
+    """
+    best, *others = methods = rank_methods(results)
+    close = [other for other in others if pair_methods(results, best, other, "log_loss", test_size).within_noise]
+    lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(close) or 'none'}"]
+    splits = results["split"].nunique()
+    if splits == 1:
+        lines = [f"lowest log-loss on the one split: {best}; one split shows no noise, use --n-splits 10"]
+    elif splits < MIN_SPLITS:
+        lines.append(f"{splits} splits say little about the noise; --n-splits 10 says more")
+    elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in close):
+        lines.append("no method is clearly better than the class priors: the features say little about the classes")
+    lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _pairs_of_interest(methods)]
+    return lines + _note_prior_baseline(results, test_size)
+
+
+def as_plain(results: pd.DataFrame, test_size: float = 0.3) -> dict[str, Any]:
+    """Return the summary, the verdict and all pairs as plain dicts and lists, fit for JSON; NaN is None."""
+
+    summary, ranked = summarize(results), rank_methods(results)
+    methods = {
+        name: {score: row[score].to_dict() for score in summary.columns.unique(0)} for name, row in summary.iterrows()
+    }
+    names = dict.fromkeys([(ranked[0], other) for other in ranked[1:]] + _pairs_of_interest(ranked))
+    pairs = [asdict(pair_methods(results, *pair, "log_loss", test_size)) for pair in names]
+    values = {"methods": methods, "ranking": ranked, "pairs": pairs, "verdict": verdict(results, test_size)}
+    return cast(dict[str, Any], plain_values(values))
+
+
+def _pairs_of_interest(methods: list[str]) -> list[tuple[str, str]]:
+    """Return the pairs that show whether mixup helps, whether GenLabel does, and GenLabel against its best rival."""
+    rivals = [name for name in methods if name not in {"vanilla", "mixup", "GenLabel", PRIOR_BASELINE}]
+    pairs = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
+    pairs += [("GenLabel", rivals[0])] if rivals else []
+    return [pair for pair in pairs if set(pair) <= set(methods)]
+
+
+def _note_prior_baseline(results: pd.DataFrame, test_size: float) -> list[str]:
+    """Return lines on methods that predict the class priors, and on accuracies that are not clearly above theirs."""
+    losses = results.pivot_table(index="split", columns="method", values="log_loss", sort=False)
+    if PRIOR_BASELINE not in losses or len(losses.columns) < 2:
+        return []
+    differences = losses.drop(columns=PRIOR_BASELINE).sub(losses[PRIOR_BASELINE], axis=0).abs().max()
+    reasons = {"boosting": " (its leaves have at least 20 rows, so it does not split small tables)"}
+    same = differences.index[differences < SAME_LOSS_TOLERANCE]
+    lines = [f"{name} predicts the class priors on every split{reasons.get(name, '')}" for name in same]
+    means = results.groupby("method")["accuracy"].mean()
+    best = str(means.drop(PRIOR_BASELINE).idxmax())
+    has_enough_splits = results["split"].nunique() >= MIN_SPLITS
+    if has_enough_splits and not pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size).low > 0:
+        guess = f"always guessing the most frequent class ({100.0 * means[PRIOR_BASELINE]:.1f} %)"
+        lines.append(f"no accuracy is clearly above that of {guess}: see the other scores")
+    return lines

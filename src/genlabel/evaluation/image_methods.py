@@ -17,15 +17,8 @@ from genlabel.training.networks import StagedNetwork
 from genlabel.training.networks.convolutional import IMAGE_NETWORKS, SmallConvNet
 
 IMAGE_METHODS = (
-    "vanilla",
-    "mixup",
-    "genlabel",
-    "manifold",
-    "manifold-genlabel",
-    "cutmix",
-    "cutmix-genlabel",
-    "adamixup",
-)
+    "vanilla", "mixup", "genlabel", "manifold", "manifold-genlabel", "cutmix", "cutmix-genlabel", "adamixup",
+)  # fmt: skip
 """Names of methods; those with "genlabel" have the labels of arXiv Alg. 3 instead of linear ones."""
 MANIFOLD_DEPTHS = (0, 1, 2)
 """NOTE[PAPER]: the depths of manifold mixup are not given: here the input, or the first or second stage."""
@@ -67,17 +60,17 @@ def make_image_method(
     check_choice("method", method, IMAGE_METHODS)
     if method == "adamixup":
         return ImageMethod(Mixup(), LinearLabel(), learns_to_mix=True)
-    kind = "mixup" if method == "genlabel" else method.removesuffix("-genlabel")
     mixers: dict[str, Mixer | None] = {
         "vanilla": None,
         "mixup": Mixup(1.0 if alpha is None else alpha, lam_per),
         "manifold": ManifoldMixup(2.0 if alpha is None else alpha, MANIFOLD_DEPTHS, lam_per),
         "cutmix": CutMix(1.0 if alpha is None else alpha, lam_per),
     }
-    if not method.endswith("genlabel"):
-        return ImageMethod(mixers[kind], LinearLabel())
+    if method in mixers:
+        return ImageMethod(mixers[method], LinearLabel())
     density = OnlineGaussianDensity(num_classes, beta=beta, statistics=statistics)
-    return ImageMethod(mixers[kind], OnlineGenLabel(density, gamma))
+    linear = "mixup" if method == "genlabel" else method.removesuffix("-genlabel")
+    return ImageMethod(mixers[linear], OnlineGenLabel(density, gamma))
 
 
 def choose_network(network: str, x: NDArray[np.uint8], num_classes: int) -> tuple[str, dict[str, Any]]:
@@ -107,8 +100,6 @@ def pixel_moments(x: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
     means, deviations = [], []
     for c in range(x.shape[1]):
         shares = np.bincount(x[:, c].ravel(), minlength=256) / x[:, c].size
-        mean = float(shares @ values)
-        deviation = float(np.sqrt(shares @ (values - mean) ** 2))
-        means.append(mean)
-        deviations.append(deviation if deviation > 0 else 1.0)
+        means.append(float(shares @ values))
+        deviations.append(float(np.sqrt(shares @ (values - means[-1]) ** 2)) or 1.0)
     return means, deviations

@@ -185,6 +185,7 @@ def train_images(
     if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
         raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
     check_count("seed", seed, low=0)
+    check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate, "0.1 is the default")
     image_method = make_image_method(
         method, len(images.classes), alpha=alpha, lam_per=lam_per, gamma=gamma, beta=beta, statistics=statistics
@@ -192,23 +193,16 @@ def train_images(
     resolved_optimizer = resolve_optimizer(optimizer)
     torch_device = _resolve_device(device)
     if isinstance(held_out, float):
-        share = check_interval("held_out", held_out, 0.0, 0.5, "0.1 holds out one image in ten")
-        count = int(share * len(images.y_train))
-    else:
-        count = check_count("held_out", held_out, low=0)
-    training, validation = hold_out(images.y_train, count, seed)
+        check_interval("held_out", held_out, 0.0, 0.5, "0.1 holds out one image in ten")
+        held_out = int(held_out * len(images.y_train))
+    training, validation = hold_out(images.y_train, check_count("held_out", held_out, low=0), seed)
     x, y = images.x_train[training], images.y_train[training]
     network, network_arguments = choose_network(network, x, len(images.classes))
     weights_rng = np.random.default_rng(seed).spawn(1)[0]
     net = IMAGE_NETWORKS[network](**network_arguments, seed=weights_rng).to(torch_device)
+    crops = x.shape[1] == 3 if augment is None else augment
     batches = ImageBatches(
-        x,
-        y,
-        batch_size=check_count("batch_size", batch_size),
-        mixer=image_method.mixer,
-        augment=x.shape[1] == 3 if augment is None else augment,
-        seed=seed,
-        device=torch_device,
+        x, y, batch_size=batch_size, mixer=image_method.mixer, augment=crops, seed=seed, device=torch_device
     )
     check_choice("precision", precision, ["auto", "float32", "bf16"])
     compile_config = resolve_compile_config("auto", net)  # all accelerations that the device offers
@@ -239,23 +233,14 @@ def train_images(
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
     )
     seconds = perf_counter() - start
-    best_test = None
+    test, best_test = _score_images(net, images.x_test, images.y_test), None
     if history.best_state is not None:
         last_state = _state_on_cpu(net)
         net.load_state_dict(history.best_state)
         best_test = _score_images(net, images.x_test, images.y_test)
         net.load_state_dict(last_state)
-    return TrainedImages(
-        network=net.eval(),
-        architecture=(network, network_arguments),
-        classes=images.classes,
-        history=history.history,
-        test=_score_images(net, images.x_test, images.y_test),
-        best_epoch=history.best_epoch,
-        best_state=history.best_state,
-        best_test=best_test,
-        seconds=seconds,
-    )
+    architecture, best = (network, network_arguments), (history.best_epoch, history.best_state, best_test)
+    return TrainedImages(net.eval(), architecture, images.classes, history.history, test, *best, seconds)
 
 
 def _resolve_device(device: str) -> torch.device:
@@ -329,13 +314,8 @@ class _TrainingHistory(Callback):
         if not np.isfinite(loss):
             raise ValueError(f"the loss of epoch {number} is {loss}; lower learning_rate")
         scores = _score_images(self.network, self._x, self._y) if len(self._x) else ImageScores(np.nan, np.nan)
-        current = {
-            "epoch": number,
-            "loss": loss,
-            "held_out_accuracy": scores.accuracy,
-            "held_out_log_loss": scores.log_loss,
-            "images_per_second": self.n / seconds,
-        }
+        current = {"epoch": number, "loss": loss, "held_out_accuracy": scores.accuracy}
+        current |= {"held_out_log_loss": scores.log_loss, "images_per_second": self.n / seconds}
         self.history = [*(entry for entry in self.history if entry["epoch"] < number), current]
         ranks = [(entry["held_out_accuracy"], -entry["held_out_log_loss"]) for entry in self.history]
         if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):

@@ -23,7 +23,7 @@ from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.prediction_counts import N_BINS, PredictionCounts
 from genlabel.evaluation.records import Record, RecordSet, RecordStore, fingerprint, run_trials
 from genlabel.evaluation.records.run import software_versions
-from genlabel.evaluation.records.schema import Fit
+from genlabel.evaluation.records.schema import Fit, plain_values
 from genlabel.metrics import MIN_PROBABILITY, index_labels, predict_log_proba, prior_log_loss, score_log_proba
 
 CaughtWarnings = Sequence[warnings.WarningMessage]
@@ -81,15 +81,8 @@ class FitRunner:
         fits = [Fit(dataset, method, split) for dataset, split, method in combinations]
         current = {name: self.fingerprint(name, data) for name in self.methods}
         try:
-            run_trials(
-                fits,
-                self,
-                store=store,
-                fingerprint=lambda fit: current[fit.method],
-                n_jobs=n_jobs,
-                dask=dask,
-                callback=callback,
-            )
+            options: dict[str, Any] = {"n_jobs": n_jobs, "dask": dask, "callback": callback}
+            run_trials(fits, self, store=store, fingerprint=lambda fit: current[fit.method], **options)
         finally:
             _load_and_split.cache_clear()
         records, requested = store.read(), dict.fromkeys(fits)
@@ -125,28 +118,26 @@ class FitRunner:
             warnings.simplefilter("always")
             start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train], **groups_fit_param(model, table, train))
-            seconds = process_time() - start
-            start = process_time()
+            fitted = process_time()
             log_proba = predict_log_proba(model, table.X.iloc[test])
-            predict_seconds = process_time() - start
+            predict_seconds = process_time() - fitted
             y_train, y_test = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
-            prior_loss = prior_log_loss(y_train, y_test)
             metrics = self.score(log_proba, y_test)
         if not np.isfinite(metrics["log_loss"]):
             raise ValueError(f"{fit.method} predicts probabilities that are not finite")
-        facts = self.facts(table, caught)
+        facts = dict(self.facts(table, caught))
         if self.count_predictions:  # over all classes of the table, also those that the model does not know
             classes = np.unique(table.y.to_numpy())
             padded = np.full((len(test), len(classes)), -np.inf)
             padded[:, index_labels(model.classes_, classes)] = log_proba
             counts = PredictionCounts.of(padded, index_labels(table.y.iloc[test], classes), classes.tolist())
-            facts = facts | {"held_out": counts.to_dict()}
+            facts["held_out"] = counts.to_dict()
         return Record(
             key=fit,
-            parameters={name: _to_plain(value) for name, value in getattr(model[-1], "best_params_", {}).items()},
+            parameters=plain_values(getattr(model[-1], "best_params_", {}), nonfinite=str),
             metrics={name: value for name, value in metrics.items() if np.isfinite(value)}
-            | {"predict_seconds": predict_seconds, "shares_log_loss": prior_loss},  # the log-loss of the class priors
-            seconds=seconds,
+            | {"predict_seconds": predict_seconds, "shares_log_loss": prior_log_loss(y_train, y_test)},
+            seconds=fitted - start,
             versions=software_versions() | getattr(model[-1], "versions_", {}),
             facts=facts,
         )
@@ -163,9 +154,8 @@ def groups_fit_param(model: Pipeline, table: Table, rows: NDArray[np.int64] | sl
 def with_random_state(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     """Return a copy of the estimator, with its random state set if it is None."""
     copy = clone(estimator)
-    if "random_state" in copy.get_params() and copy.get_params()["random_state"] is None:
-        copy.set_params(random_state=seed)
-    return copy
+    has_none = copy.get_params().get("random_state", seed) is None
+    return copy.set_params(random_state=seed) if has_none else copy
 
 
 @lru_cache(maxsize=8)
@@ -176,13 +166,3 @@ def _load_and_split(runner: FitRunner, dataset: Any) -> tuple[Table, Sequence[Sp
         return table, runner.splits or make_splits(table, runner.repeats, runner.test_size, runner.seed)
     except Exception as error:
         return error
-
-
-def _to_plain(value: Any) -> Any:
-    """Return a parameter as JSON can hold it: None, a boolean, a finite number, a string, or a list of these."""
-    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-    if isinstance(value, list | tuple):
-        return [_to_plain(part) for part in value]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else str(value)
-    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from genlabel._arrays import chunks
 from genlabel._validation import check_choice
 from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, read_frame, table_pipeline
 from genlabel.data.tables.columns import as_strings
@@ -52,7 +53,7 @@ class HoldoutScores:
     scores: dict[str, float]
     """Metrics of `genlabel.evaluation.comparison.score_table`."""
     prior_scores: dict[str, float]
-    """Accuracy and log-loss of the prior baseline, which predicts the class priors of the other rows."""
+    """Accuracy and log-loss of predicting the class priors of the other rows."""
 
 
 @final
@@ -86,14 +87,9 @@ class FittedTable:
 
 
 def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
-    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison.
-
-    >>> type(make_classifier("vanilla")).__name__
-    'MixupClassifier'
-    """
+    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison."""
     check_choice("method", name, list(TABLE_METHODS))
-    classifier: BaseEstimator = default_methods(network, "stacked", epochs)[TABLE_METHODS[name]]
-    return classifier
+    return cast(BaseEstimator, default_methods(network, "stacked", epochs)[TABLE_METHODS[name]])
 
 
 def fit_table(
@@ -136,17 +132,16 @@ def fit_table(
     start = monotonic()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        split = _hold_out(table, test_size, seed) if test_size > 0 else None
         held_out = None
-        if split is not None:
+        if test_size > 0 and (split := _hold_out(table, test_size, seed)) is not None:
             train, test = split
             with stage("first fit"):
                 limit = None if time_limit is None else FIRST_FIT_SHARE * time_limit
                 first = _fit(select_rows(table, np.isin(np.arange(len(table.y)), train)), method, seed, limit)
             y_train, y_test = (index_labels(table.y.iloc[rows], first.classes_) for rows in split)
             scores = score_table(predict_log_proba(first, table.X.iloc[test]), y_test)
-            prior_accuracy = float((y_test == np.bincount(y_train).argmax()).mean())
-            prior_scores = {"accuracy": prior_accuracy, "log_loss": prior_log_loss(y_train, y_test)}
+            prior_scores = {"accuracy": float((y_test == np.bincount(y_train).argmax()).mean())}
+            prior_scores["log_loss"] = prior_log_loss(y_train, y_test)
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
             held_out = HoldoutScores(len(test), cases, scores, prior_scores)
         remaining = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
@@ -183,10 +178,8 @@ class NewRows(NamedTuple):
             strings = as_strings(X[[name]])[name][~missing]
             unknown = strings[~strings.isin(categories)]
             if len(unknown):
-                shown = join_names(unknown.unique()[:3]) + (", ..." if unknown.nunique() > 3 else "")
-                notes.append(
-                    f"values of {name!r} that training did not have: {len(unknown)} ({shown}); they count as rare"
-                )
+                shown = f"{len(unknown)} ({join_names(unknown.unique()[:3])}{', ...' if unknown.nunique() > 3 else ''})"
+                notes.append(f"values of {name!r} that training did not have: {shown}; they count as rare")
             if missing.any() and "(missing)" not in categories:
                 notes.append(f"missing values of {name!r}, which had none in training: {int(missing.sum())}")
         return cls(X, spec.classes_of(frame, model.classes_), notes)
@@ -219,11 +212,14 @@ def predict_table(
     >>> from genlabel import GenerativeClassifier
     >>> from genlabel.persistence import LoadedModel
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = GenerativeClassifier().fit(X, y)
-    >>> predict_table(LoadedModel(model), X[99:101]).round(2)
+    >>> model = LoadedModel(GenerativeClassifier().fit(X, y))
+    >>> predictions = predict_table(model, X[99:101])
+    >>> predictions.round(2)
        prediction  probability_0  probability_1  probability_2  typicality
     0           1            0.0            1.0            0.0        0.91
     1           2            0.0            0.0            1.0        0.17
+    >>> score_predictions(model, predictions, np.array([1, -1]))["accuracy"], atypical_level(model)
+    (1.0, 0.05)
     """
     if not len(X):
         raise ValueError("X has no rows; there is nothing to predict, pass at least one")
@@ -233,8 +229,8 @@ def predict_table(
             "--intervals out, or fit one of the methods with a network"
         )
     parts = []
-    for start in range(0, len(X), CHUNK_ROWS):
-        chunk = X.iloc[start : start + CHUNK_ROWS] if len(X) > CHUNK_ROWS else X
+    for rows in chunks(len(X), CHUNK_ROWS):
+        chunk = X.iloc[rows]
         proba = model.predict_proba(chunk)
         columns: dict[str, Any] = {"prediction": model.classes_[proba.argmax(axis=1)]}
         columns |= {f"probability_{name}": proba[:, c] for c, name in enumerate(model.classes_)}
@@ -254,13 +250,6 @@ def atypical_level(model: LoadedModel) -> float:
     """Return the typicality at or below which a row is atypical, which is also the share of atypical training rows.
 
     A row that is less typical than all n training rows has typicality 1 / (n + 1), so 0.01 needs enough training rows.
-
-    >>> from sklearn.datasets import load_iris
-    >>> from genlabel import GenerativeClassifier
-    >>> from genlabel.persistence import LoadedModel
-    >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-    >>> atypical_level(LoadedModel(model))
-    0.05
     """
     return 0.05 if int(model.classifier.class_count_.sum()) < FEW_ROWS else 0.01
 
@@ -269,15 +258,6 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
     """Return accuracy, log-loss and more of the result of `predict_table`, over the rows whose class is known.
 
     The class indices `y` (m,) are -1 for the other rows.
-
-    >>> from sklearn.datasets import load_iris
-    >>> from genlabel import GenerativeClassifier
-    >>> from genlabel.persistence import LoadedModel
-    >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = GenerativeClassifier().fit(X, y)
-    >>> model = LoadedModel(model)
-    >>> score_predictions(model, predict_table(model, X[:60]), np.where(y[:60] == 0, 0, -1))["accuracy"]
-    1.0
     """
     columns = [f"probability_{name}" for name in model.classes_]
     known = y >= 0
@@ -287,8 +267,7 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
 
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     """Return training and held-out rows; None, with a warning, if the table is too small."""
-    counts = table.y.map(table.y.value_counts())
-    frequent = (counts >= MIN_CLASS_ROWS).to_numpy()
+    frequent = (table.y.map(table.y.value_counts()) >= MIN_CLASS_ROWS).to_numpy()
     rows, rare = np.flatnonzero(frequent), np.flatnonzero(~frequent)
     try:
         train, test = make_splits(select_rows(table, frequent), 1, share, seed)[0]

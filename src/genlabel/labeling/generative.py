@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, final
 
 import numpy as np
@@ -25,6 +26,7 @@ from genlabel.registry import LABELERS, SAMPLERS
 
 @final
 @LABELERS.register("genlabel", density=GaussianDensity())
+@dataclass(eq=False, repr=False)
 class GenLabel(Labeler):
     r"""Label of a mixed point by its posterior under learned class densities.
 
@@ -56,24 +58,13 @@ class GenLabel(Labeler):
     array([1., 1., 1., 1.])
     """
 
-    def __init__(
-        self,
-        density: ClassDensity,
-        gamma: float = 1.0,
-        top_k: int | None = None,
-        priors: Any = "auto",
-        same_class: str = "relabel",
-    ) -> None:
-        self.density = density
-        self.gamma = gamma
-        self.top_k = top_k
-        self.priors = priors
-        self.same_class = same_class
+    density: ClassDensity
+    gamma: float = 1.0
+    top_k: int | None = None
+    priors: Any = "auto"
+    same_class: str = "relabel"
 
-    @property
-    def needs_inputs(self) -> bool:
-        """True: the density is evaluated at the mixed points."""
-        return True
+    needs_inputs = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit a copy of the density, `density_`, to the training set."""
@@ -112,18 +103,30 @@ class GenLabel(Labeler):
                 return blend(targets, draw)
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
-        log_prob = _mixed_log_prob(density, x_mix, draw, info)
-        log_proba, vanished = log_posterior(log_prob, self._log_priors(), top_k=self.top_k)
+        # Clean rows keep their labels: the density is evaluated at the other ones.
+        mixed = np.arange(len(x_mix)) if info.clean is None else np.flatnonzero(~info.clean)
+        index = to_device(mixed, x_mix)
+        if info.rows is not None:
+            lam = None if info.points is None else as_numpy(draw.lam)[mixed]
+            rows, partners = info.rows[mixed], info.rows[as_numpy(draw.partner)][mixed]
+            values: Tensor = density.log_prob_of_pairs(x_mix[index], rows, partners, lam, info.points)
+        else:
+            values = density.log_prob(x_mix[index])
+            if density.cross_fitted:
+                name = type(density).__name__
+                message = f"{name} is cross-fitted, but the rows of the batch are unknown; labels come from the fit to "
+                warn(("rows", name), message + "all rows; pass BatchInfo(rows=...)", DensityWarning)
+        if info.clean is not None:  # the memory layout of `values` changes the last digits, so it is kept otherwise
+            values = values.new_zeros(len(x_mix), len(density.classes_)).index_copy_(0, index, values)
+        log_proba, vanished = log_posterior(values, self._log_priors(), top_k=self.top_k)
         y_gen = log_proba.exp_()  # arXiv Eq. (1)
-        if vanished.device.type == "cpu":  # on a GPU the check would wait for the result
-            mixed = vanished if info.clean is None else vanished[torch.from_numpy(~info.clean)]
-            if len(mixed) and bool(mixed.all()):
-                message = f"{density!r} vanishes at all of {len(mixed)} mixed points; they keep mixup's labels"
-                warn(("vanishes", repr(density)), message, DensityWarning)
+        # On a GPU the check would wait for the result.
+        if vanished.device.type == "cpu" and len(mixed) and bool(vanished[index].all()):
+            message = f"{density!r} vanishes at all of {len(mixed)} mixed points; they keep mixup's labels"
+            warn(("vanishes", repr(density)), message, DensityWarning)
         keeps_mixup = vanished
         if self.same_class == "keep":
-            partner = to_device(draw.partner, targets)
-            keeps_mixup = vanished | (targets == targets[partner]).all(1, keepdim=True)
+            keeps_mixup = vanished | (targets == targets[to_device(draw.partner, targets)]).all(1, keepdim=True)
         if keeps_mixup.is_cuda or bool(keeps_mixup.any()):
             y_gen = torch.where(keeps_mixup, blend(targets, draw), y_gen)
         if not isinstance(gamma, Tensor) and gamma == 1.0:
@@ -141,32 +144,9 @@ class GenLabel(Labeler):
         return getattr(self._fitted_density(), "classes_", None)
 
 
-def _mixed_log_prob(density: ClassDensity, x: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
-    """Return log p_c of the mixed points, (n, k), out-of-fold if the density is cross-fitted; 0 for clean rows."""
-    mixed: Any = slice(None) if info.clean is None else np.flatnonzero(~info.clean)
-    index = mixed if info.clean is None else to_device(mixed, x)
-    if info.rows is not None:
-        lam = None if info.points is None else as_numpy(draw.lam)[mixed]
-        rows, partners = info.rows, info.rows[as_numpy(draw.partner)]
-        values: Tensor = density.log_prob_of_pairs(x[index], rows[mixed], partners[mixed], lam, info.points)
-    else:
-        if density.cross_fitted:
-            name = type(density).__name__
-            message = (
-                f"{name} is cross-fitted, but the rows of the batch are unknown; labels come from the fit to all rows; "
-                "pass BatchInfo(rows=...)"
-            )
-            warn(("rows", name), message, DensityWarning)
-        values = density.log_prob(x[index])
-    if info.clean is None:
-        return values
-    log_prob = x.new_zeros(len(x), len(density.classes_))
-    log_prob[index] = values
-    return log_prob
-
-
 @final
 @SAMPLERS.register("genlabel")
+@dataclass(eq=False, repr=False)
 class GenLabelSampler(Sampler):
     """Add mixed points lam' x_a + (1 - lam') x_b, labeled by their posteriors under learned class densities.
 
@@ -208,26 +188,15 @@ class GenLabelSampler(Sampler):
     ((225, 4), (225, 3), (75, 2))
     """
 
-    def __init__(
-        self,
-        density: Any = "gaussian",
-        gamma: float = 1.0,
-        alpha: float = 1.0,
-        n_aug: float = 1.0,
-        output: str = "hard",
-        *,
-        priors: Any = "auto",
-        standardize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.density = density
-        self.gamma = gamma
-        self.alpha = alpha
-        self.n_aug = n_aug
-        self.output = output
-        self.priors = priors
-        self.standardize = standardize
-        self.random_state = random_state
+    density: Any = "gaussian"
+    gamma: float = 1.0
+    alpha: float = 1.0
+    n_aug: float = 1.0
+    output: str = "hard"
+    _: KW_ONLY
+    priors: Any = "auto"
+    standardize: bool = False
+    random_state: Any = None
 
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         count = resolve_n_aug(self.n_aug, len(X))

@@ -116,8 +116,7 @@ def draw_intervals(ax: Axes, rows: Sequence[Interval], axis: str, digits: int = 
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
             )  # fmt: skip
     ax.set_yticks(range(len(rows)), [plain_text(row.name, 30) for row in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.7)
-    ax.set_xlabel(axis)
+    ax.set(ylim=(len(rows) - 0.5, -0.7), xlabel=axis)
     ax.margins(x=0.08)
     finish_axes(ax)
 
@@ -132,17 +131,14 @@ def draw_bars(ax: Axes, bars: Sequence[Bar], axis: str) -> None:
         ax.annotate(bar.text, end, xytext=(5, 0), textcoords="offset points", va="center", fontsize=9)
     ax.set_yticks(range(len(bars)), [plain_text(bar.name, 30) for bar in bars])
     ax.set_ylim(len(bars) - 0.5, -0.5)
-    ax.set_xlim(0.0, 1.2 * max([max(bar.value, bar.end) for bar in bars] or [1.0]) or 1.0)
-    ax.set_xlabel(axis)
+    ax.set(xlim=(0.0, 1.2 * max([max(bar.value, bar.end) for bar in bars] or [1.0]) or 1.0), xlabel=axis)
     finish_axes(ax)
 
 
 def heat_map_figure(k: int) -> Figure:
     """Return an empty figure whose size suits a heat map of k rows and columns."""
-    width, height = 0.3, 0.26  # of a cell
-    for max_classes, max_width, max_height in ((14, 0.46, 0.34), (8, 0.72, 0.48), (4, 0.95, 0.6)):
-        if k <= max_classes:
-            width, height = max_width, max_height
+    cells = {4: (0.95, 0.6), 8: (0.72, 0.48), 14: (0.46, 0.34)}
+    width, height = next((size for max_classes, size in cells.items() if k <= max_classes), (0.3, 0.26))
     return new_figure(1.9 + width * k, 1.2 + height * k)
 
 
@@ -150,7 +146,7 @@ def draw_heat_map(ax: Axes, names: Sequence[str], cells: Sequence[HeatCell], acr
     """Draw colored cells whose rows (titled `down`) and columns (`across`) have the same names; others stay empty."""
     k = len(names)
     square = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
-    colors = [to_rgba(cell.color, 0.05 + 0.95 * min(1.0, max(0.0, cell.depth))) for cell in cells]
+    colors = [to_rgba(cell.color, 0.05 + 0.95 * float(np.clip(cell.depth, 0.0, 1.0))) for cell in cells]
     squares = [square + np.array([cell.column, cell.row]) for cell in cells]
     drawn = PolyCollection(squares, facecolors=colors, edgecolors="white", linewidths=1.5)
     set_tips(drawn, [cell.tip for cell in cells])
@@ -164,9 +160,7 @@ def draw_heat_map(ax: Axes, names: Sequence[str], cells: Sequence[HeatCell], acr
     ax.set_xticks(range(k), labels, rotation=40 if is_rotated else 0, ha="right" if is_rotated else "center")
     ax.set_yticks(range(k), labels)
     ax.tick_params(length=0, labelsize=9 if k <= 14 else 8)
-    ax.set(xlim=(-0.5, k - 0.5), ylim=(k - 0.5, -0.5))
-    ax.set_xlabel(f"{across} →")
-    ax.set_ylabel(f"← {down}")
+    ax.set(xlim=(-0.5, k - 0.5), ylim=(k - 0.5, -0.5), xlabel=f"{across} →", ylabel=f"← {down}")
     ax.spines[:].set_visible(False)
 
 

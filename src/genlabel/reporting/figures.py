@@ -15,11 +15,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from genlabel.evaluation.comparison import accuracy_in_percent, interval
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.density_check import DensityCheck
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
-from genlabel.evaluation.verdict import accuracy_in_percent, interval
 from genlabel.reporting import charts
 from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.svg import set_tips
@@ -59,13 +59,12 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
     methods = list(dict.fromkeys(results["method"]))
     figure = charts.new_figure(10.0, 1.4 + 0.25 * (title.count("\n") + bool(title)) + 0.62 * len(methods))
     left, right = figure.subplots(1, 2, sharey=True)
-    _plot_score(left, results, methods, "accuracy", "{:.1f}", test_size)
-    _plot_score(right, results, methods, "log_loss", "{:.3f}", test_size)
-    left.set_xlabel("test accuracy (%): higher is better →")
+    _plot_score(left, results, methods, "accuracy", 1, test_size)
+    _plot_score(right, results, methods, "log_loss", 3, test_size)
+    left.set(xlabel="test accuracy (%): higher is better →", ylim=(len(methods) - 0.4, -0.7))
+    left.set_yticks(range(len(methods)), [charts.plain_text(name, 28) for name in methods])
     scale = ", logarithmic axis" if right.get_xscale() == "log" else ""
     right.set_xlabel(f"← test log-loss (nats{scale}): lower is better")
-    left.set_yticks(range(len(methods)), [charts.plain_text(name, 28) for name in methods])
-    left.set_ylim(len(methods) - 0.4, -0.7)
     if title:
         figure.suptitle(title)
     key: Sequence[tuple[str, dict[str, Any]]] = (
@@ -78,7 +77,7 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
     return figure
 
 
-def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str, number: str, test_size: float) -> None:
+def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str, digits: int, test_size: float) -> None:
     """Draw a row for each method: its splits, spread out a little, the interval, the mean and its value."""
     values = {name: results.loc[results["method"] == name, score].to_numpy(dtype=np.float64) for name in methods}
     means = np.array([scores.mean() for scores in values.values()])
@@ -86,10 +85,7 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
     log_axis = score == "log_loss" and smallest > 0 and means.max() > 20 * means.min()
     if log_axis:
         ax.set_xscale("log")
-    if score == "accuracy":
-        floor, ceiling = 0.0, 100.0
-    else:
-        floor, ceiling = smallest / 2 if log_axis else 0.0, np.inf
+    floor, ceiling = smallest / 2 if log_axis else 0.0, 100.0 if score == "accuracy" else np.inf
     others = sorted(set(methods) - charts.ARM_COLORS.keys())  # the same colors in any order of the rows
     for row, (name, scores) in enumerate(values.items()):
         color = charts.ARM_COLORS.get(name) or charts.PALETTE[3 + others.index(name) % 5]
@@ -100,13 +96,10 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
         )
         ax.plot([low, high], [row, row], color=color, linewidth=2.5, solid_capstyle="round", zorder=3)
         (mark,) = ax.plot([mean], [row], "D", color=color, markeredgecolor="white", markersize=7, zorder=4)
-        tip = f"{name}: {number.format(mean)}"
-        if high > low:
-            tip += f" (95 % interval {number.format(low)} to {number.format(high)})"
-        set_tips(mark, [tip])
-        ax.annotate(
-            number.format(mean), (mean, row), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=9
-        )
+        ends = f" (95 % interval {low:.{digits}f} to {high:.{digits}f})" if high > low else ""
+        text = f"{mean:.{digits}f}"
+        set_tips(mark, [f"{name}: {text}{ends}"])
+        ax.annotate(text, (mean, row), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=9)
     charts.finish_axes(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -165,10 +158,10 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
     title += f"\n({percent(mixed.chance)} with permuted labels)"
     names = short_names(diagnosis.classes, 18 if k <= 4 else 12)
     if k > max_classes:
-        worst = diagnosis.to_frame("pairs", MAX_PAIRS)
+        worst = diagnosis.to_frame("pairs", MAX_PAIRS)[["class_1", "class_2", "intrusion", "low", "high"]]
         rows = [
             charts.Interval(f"{names[first]} with {names[second]}", share, low, high, charts.PALETTE[1])
-            for first, second, share, low, high in worst[["class_1", "class_2", "intrusion", "low", "high"]].to_numpy()
+            for first, second, share, low, high in worst.itertuples(index=False)
         ]
         charts.draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
         ax.set_title(title, fontsize=10)
@@ -258,11 +251,10 @@ def plot_points(ax: Axes, X: ArrayLike, y: ArrayLike, *, size: float = 6.0) -> N
     """
     labels = np.asarray(y)
     if labels.ndim == 2:
-        index, k = labels.argmax(axis=1), labels.shape[1]
+        classes, index = np.arange(labels.shape[1]), labels.argmax(axis=1)
     else:
         classes, index = np.unique(labels, return_inverse=True)
-        k = len(classes)
-    colors = np.array([to_rgb(color) for color in class_colors(k)])
+    colors = np.array([to_rgb(color) for color in class_colors(len(classes))])
     order = np.random.default_rng(0).permutation(len(index))  # no class lies on top of the others
     first, second = np.asarray(X, dtype=np.float64)[order].T
     ax.scatter(first, second, c=colors[index[order]], s=size, linewidths=0, rasterized=True)
@@ -300,13 +292,13 @@ def plot_regions(
     1
     """
     points = np.asarray(X, dtype=np.float64)
-    classes = np.unique(np.asarray(y))
-    low, high = points.min(axis=0), points.max(axis=0)
-    margin = 0.08 * np.maximum(high - low, 1e-9)
+    classes = np.unique(y)
+    margin = 0.08 * np.maximum(np.ptp(points, axis=0), 1e-9)
+    (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
     if ax.get_autoscalex_on():
-        ax.set_xlim(low[0] - margin[0], high[0] + margin[0])
+        ax.set_xlim(left, right)
     if ax.get_autoscaley_on():
-        ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
+        ax.set_ylim(bottom, top)
     xs, ys = (
         limits[0] + (limits[1] - limits[0]) * (np.arange(steps) + 0.5) / steps
         for limits in (ax.get_xlim(), ax.get_ylim())

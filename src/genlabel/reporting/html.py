@@ -79,20 +79,12 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """Return a number with its sign.
-
-    >>> signed(0.25), signed(-0.25)
-    ('+0.250', '−0.250')
-    """
+    """Return a number with its sign."""
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def name_of(text: object, length: int = MAX_NAME) -> str:
-    """Return a name of the user for a sentence, in quotes if it looks like a number.
-
-    >>> name_of("setosa"), name_of(3)
-    ('setosa', '“3”')
-    """
+    """Return a name of the user for a sentence, in quotes if it looks like a number."""
     short = shorten(text, length)
     try:
         float(short or "0")
@@ -104,8 +96,8 @@ def name_of(text: object, length: int = MAX_NAME) -> str:
 def list_names(names: Sequence[object], most: int = 6) -> str:
     """Return names as a list in words.
 
-    >>> list_names(["a", "b", "c"]), list_names(["a"]), list_names(["a", "b", "c"], 2)
-    ('a, b and c', 'a', 'a, b and 1 more')
+    >>> list_names(["a", "b", 3]), list_names(["a"]), list_names(["a", "b", "c"], 2)
+    ('a, b and “3”', 'a', 'a, b and 1 more')
     """
     shown = [name_of(name) for name in names[:most]]
     if len(names) > most:

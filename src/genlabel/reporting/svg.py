@@ -6,7 +6,8 @@ import json
 import re
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from xml.etree import ElementTree as ET  # reads what matplotlib wrote  # nosec B405
 
@@ -68,8 +69,7 @@ def inline_svg(
         for child in list(part):
             if child.tag in ("metadata", "style"):  # matplotlib's style would be that of the whole page
                 part.remove(child)
-    for group in list(root.iter("g")):
-        _add_tips(group)
+    _add_tips(root)
     _rename_ids(root, name)
     for part in root.iter():
         _compress(part)
@@ -88,23 +88,16 @@ def inline_svg(
     return Markup(ET.tostring(root, encoding="unicode"))
 
 
-def _add_tips(group: ET.Element) -> None:
+def _add_tips(root: ET.Element) -> None:
     """Turn the texts of `set_tips` into a `title` of each mark."""
-    if group.get("id") == DECORATION:
-        group.set("pointer-events", "none")
-    if group.get("id", "").startswith(TIP):
-        texts = json.loads(group.attrib["id"].removeprefix(TIP))
-        for mark, text in zip(_marks(group), texts, strict=True):
-            ET.SubElement(mark, "title").text = text
-
-
-def _marks(group: ET.Element) -> Iterator[ET.Element]:
-    """Yield the drawn elements of a group, without definitions."""
-    for part in group:
-        if part.tag in ("use", "path"):
-            yield part
-        elif part.tag != "defs":
-            yield from _marks(part)
+    for group in list(root.iter("g")):
+        if group.get("id") == DECORATION:
+            group.set("pointer-events", "none")
+        if group.get("id", "").startswith(TIP):
+            defined = {part for defs in group.iter("defs") for part in defs.iter()}
+            marks = [part for part in group.iter() if part.tag in ("use", "path") and part not in defined]
+            for mark, text in zip(marks, json.loads(group.attrib["id"].removeprefix(TIP)), strict=True):
+                ET.SubElement(mark, "title").text = text
 
 
 def _rename_ids(root: ET.Element, name: str) -> None:
@@ -125,7 +118,7 @@ def _compress(part: ET.Element) -> None:
     """Round numbers, shrink images, drop rotations by zero."""
     for key, digits in DECIMALS.items():
         if key in part.attrib:
-            part.set(key, _round(part.attrib[key], digits))
+            part.set(key, NUMBER.sub(partial(_round, digits=digits), part.attrib[key]))
     if "d" in part.attrib:
         part.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", part.attrib["d"]))
     if part.get("href", "").startswith(PNG):
@@ -138,9 +131,8 @@ def _compress(part: ET.Element) -> None:
         del part.attrib["transform"]
 
 
-def _round(text: str, digits: int) -> str:
-    """Return a text with every number in it rounded, without zeros at its end."""
-    return NUMBER.sub(lambda match: f"{round(float(match[0]), digits) + 0.0:.{digits}f}".rstrip("0").rstrip("."), text)
+def _round(match: re.Match[str], digits: int) -> str:
+    return f"{round(float(match[0]), digits) + 0.0:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def _theme_color(match: re.Match[str], theme_colors: Mapping[str, str]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich import box
 from rich.console import Console
+from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -53,11 +54,8 @@ def table_console() -> Console:
 
 def plus_minus() -> str:
     """Return the sign ±, or +/- where the output cannot encode it."""
-    try:
-        "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return "+/-"
-    return "±"
+    encoded = "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8", errors="replace")
+    return "+/-" if encoded == b"?" else "±"
 
 
 def warning_lines(counts: Iterable[Mapping[str, int]]) -> list[str]:
@@ -66,9 +64,7 @@ def warning_lines(counts: Iterable[Mapping[str, int]]) -> list[str]:
     >>> warning_lines([{"few rows": 2}, {"few rows": 1, "slow": 1}])
     ['few rows (3 times)', 'slow']
     """
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
+    total = sum(map(Counter, counts), Counter[str]())
     lines = [f"{text} ({times} times)" if times > 1 else text for text, times in total.most_common(MAX_WARNINGS)]
     more = len(total) - len(lines)
     return [*lines, f"further warnings: {more}"] if more > 0 else lines
@@ -85,17 +81,15 @@ def failure_lines(failures: Mapping[Any, str]) -> list[str]:
     for trial, error in failures.items():
         trials.setdefault((trial.dataset, error), []).append(trial)
     lines = []
-    for (_, error), failed in trials.items():
-        dataset, method = failed[0][:2]
+    for (dataset, error), failed in trials.items():
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        lines.append(f"failed: {dataset}, {method}{more}: {error}")
+        lines.append(f"failed: {dataset}, {failed[0].method}{more}: {error}")
     return lines
 
 
 def describe_table(table: Table) -> str:
     """Return the name and the size of a table."""
-    n, d = table.X.shape
-    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
+    return f"{table.name}: {len(table.X)} rows, {table.X.shape[1]} columns, {table.y.nunique()} classes"
 
 
 def table_dict(table: Table) -> dict[str, Any]:
@@ -141,7 +135,7 @@ class ComparisonView(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table and its comparison as plain values."""
-        from genlabel.evaluation.verdict import as_plain
+        from genlabel.evaluation.comparison import as_plain
 
         about = {"splits": self.settings, "notes": self.notes, "failed": self.failures}
         return table_dict(self.table) | about | as_plain(self.results, self.test_size)
@@ -149,7 +143,7 @@ class ComparisonView(NamedTuple):
     def print(self, *lines: str) -> None:
         """Print the scores, the verdict, the table, the chosen parameters, notes, further lines, and failures."""
         from genlabel.data.tables.columns import describe_columns
-        from genlabel.evaluation.verdict import accuracy_in_percent, rank_methods, summarize, verdict
+        from genlabel.evaluation.comparison import accuracy_in_percent, rank_methods, summarize, verdict
 
         summary = summarize(accuracy_in_percent(self.results))
         print_scores(summary, rank_methods(self.results))
@@ -193,15 +187,15 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
     """
     lines = []
     for name, group in results.groupby("method", sort=False):
-        chosen: dict[str, Counter[Any]] = {}
+        chosen: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for params in group["params"]:
             for key, value in params.items():
                 if key not in POOL_WEIGHTS and (key != "density" or params.get("gamma")):
-                    chosen.setdefault(key, Counter())[value] += 1
-        parts = []
-        for key, counts in chosen.items():
-            values = ", ".join(f"{value} ({times}x)" for value, times in counts.most_common())
-            parts.append(f"{key.replace('_', ' ')} {values}")
+                    chosen[key][str(value)] += 1
+        parts = [
+            f"{key.replace('_', ' ')} {', '.join(f'{value} ({times}x)' for value, times in counts.most_common())}"
+            for key, counts in chosen.items()
+        ]
         weights = [params[key] for params in group["params"] for key in POOL_WEIGHTS if key in params]
         if weights:
             network, density, prior = (sum(column) / len(weights) for column in zip(*weights, strict=True))
@@ -210,6 +204,18 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
         if parts:
             lines.append(f"{name} chose {'; '.join(parts)}")
     return lines
+
+
+def score_texts(
+    summary: pd.DataFrame, method: str, columns: Sequence[tuple[str, str, int, bool]], sign: str = "±"
+) -> list[str]:
+    """Return the means of a method in some of the `COLUMNS`, with their standard deviations where these are shown."""
+    texts = []
+    for _, score, digits, with_std in columns:
+        mean, std = (float(summary[score, part][method]) for part in ("mean", "std"))
+        spread = f" {sign} {std:.{digits}f}" if with_std and not isnan(std) else ""
+        texts.append("" if isnan(mean) else f"{mean:.{digits}f}{spread}")
+    return texts
 
 
 def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
@@ -221,17 +227,11 @@ def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
     caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
     choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)]
     for columns in [*choices, COLUMNS[:1]]:
-        grid = Grid(box=box.SIMPLE_HEAD, caption=caption)
-        grid.add_column("method", no_wrap=True)
+        grid = Grid(Column("method", no_wrap=True), box=box.SIMPLE_HEAD, caption=caption)
         for title, *_ in columns:
             grid.add_column(title, justify="right", no_wrap=True)
         for name in ranking:
-            cells = []
-            for _, score, digits, with_std in columns:
-                mean, std = float(summary[score, "mean"][name]), float(summary[score, "std"][name])
-                spread = f" {sign} {std:.{digits}f}" if with_std and not isnan(std) else ""
-                cells.append("" if isnan(mean) else f"{mean:.{digits}f}{spread}")
-            grid.add_row(Text(name), *cells)
+            grid.add_row(Text(name), *score_texts(summary, name, columns, sign))
         unwrapped = console.measure(grid, options=console.options.update_width(10 * FILE_WIDTH))
         if unwrapped.maximum <= console.width:
             break

@@ -16,17 +16,7 @@ from genlabel._progress import Callback, training_callback
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan import training
-from genlabel.densities.gan.generators import (
-    NORMS,
-    Bank,
-    ConvNetwork,
-    Generators,
-    Inverter,
-    Latents,
-    Perceptron,
-    Shape,
-    StackedNetwork,
-)
+from genlabel.densities.gan.generators import NORMS, Bank, ConvNetwork, Generators, Inverter, Latents, Perceptron, Shape
 from genlabel.registry import DENSITIES
 
 PENALTY = 0.05  # default weight of the penalty of the critic, for features of variance 1
@@ -195,8 +185,8 @@ class GANDensity(ClassDensity):
             scaler = scaler._replace(mean=mean, scale=scale)
         self.scaler_ = scaler
         points = self.scaler_(X)
-        members = [index == c for c in range(len(self.classes_))]
-        classes = [training.ClassRows.split(points[rows].float(), weight[rows], int(seeds[0])) for rows in members]
+        masks = [index == c for c in range(len(self.classes_))]
+        classes = [training.ClassRows.split(points[mask].float(), weight[mask], int(seeds[0])) for mask in masks]
         with training_callback(self.verbose, "GANDensity") as callback:
             selected = self._select(classes, np.random.default_rng(seeds[1]), callback)
         self.coverage_ = np.array([generator.coverage for generator in selected])
@@ -208,14 +198,11 @@ class GANDensity(ClassDensity):
         self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
         with torch.no_grad():
             self.bank_ = Bank.draw(self.generators_, BANK_POINTS, rng)
-        if not isinstance(self.scale, str):
-            self.scale_ = check_positive("scale", self.scale, "1 is the value of the paper, or choose 'typical'")
-            return
-        check_choice("scale", self.scale, ["typical"], also="a number above 0")
-        self.scale_ = 1.0
-        held_out = [self.scaler_.inverse(rows.held_out.double()) for rows in classes]
-        typical = float(np.mean([-self.log_prob(own)[:, c].mean() for c, own in enumerate(held_out)]))
-        self.scale_ = typical if typical > 0 else 1.0
+        self.scale_ = 1.0 if isinstance(self.scale, str) else float(self.scale)
+        if self.scale == "typical":
+            held_out = [self.scaler_.inverse(rows.held_out.double()) for rows in classes]
+            typical = float(np.mean([-self.log_prob(own)[:, c].mean() for c, own in enumerate(held_out)]))
+            self.scale_ = typical if typical > 0 else 1.0
 
     def _check_parameters(self, d: int) -> None:
         check_choice("norm", self.norm, NORMS)
@@ -228,12 +215,16 @@ class GANDensity(ClassDensity):
         for name in ("latent_dim", "charts"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
+        if isinstance(self.scale, str):
+            check_choice("scale", self.scale, ["typical"], also="a number above 0")
+        else:
+            check_positive("scale", self.scale, "1 is the value of the paper, or choose 'typical'")
         if self.shape is not None and (math.prod(self.shape) != d or self.shape[1] % 4 or self.shape[2] % 4):
             raise ValueError(
                 f"shape={self.shape!r} must be (c, h, w) with c h w = {d} features, h and w multiples of 4; pad images"
             )
 
-    def _reading_network(self, extra_inputs: int, n_out: int) -> StackedNetwork:
+    def _reading_network(self, extra_inputs: int, n_out: int) -> ConvNetwork | Perceptron:
         """Return a network whose inputs are points and `extra_inputs` more numbers: a critic or an encoder."""
         if self.shape is not None:
             return ConvNetwork(self.shape, extra_inputs, CHANNELS, n_out)
@@ -246,31 +237,23 @@ class GANDensity(ClassDensity):
 
         Classes below `min_coverage` are trained again, with other penalties.
         """
-        if self.charts is not None:
-            charts = [self.charts]
-        elif self.shape is not None:
-            charts = [1]
-        else:
-            charts = [1, CHARTS]
+        default_charts = [1, CHARTS] if self.shape is None else [1]
+        charts = default_charts if self.charts is None else [self.charts]
         dim = min((self.n_features_in_ + 1) // 2, MAX_LATENT) if self.latent_dim is None else self.latent_dim
         latents = Latents(dim, charts[-1])
         # The generator is fully connected for images too: the Jacobian of convolutions is slow on a CPU.
         generator = Perceptron((latents.size, *self.hidden, self.n_features_in_))
-        critic, encoder = self._reading_network(0, 1), None
-        if self.encoder == "bigan":
-            critic, encoder = self._reading_network(latents.size, 1), self._reading_network(0, latents.size)
+        encoder = self._reading_network(0, latents.size) if self.encoder == "bigan" else None
+        critic = self._reading_network(0 if encoder is None else latents.size, 1)
         networks = training.GANNetworks(latents, generator, critic, encoder)
         scored: list[list[training.ScoredGenerator]] = [[] for _ in classes]
         missing = list(range(len(classes)))
         for attempt in range(self.retries + 1):
-            if self.penalty is not None:
-                penalties = [self.penalty]
-            else:
-                penalties = [PENALTY] if attempt == 0 else [PENALTY / 4, PENALTY * 4]
+            default_penalties = [PENALTY] if attempt == 0 else [PENALTY / 4, PENALTY * 4]
+            penalties = default_penalties if self.penalty is None else [self.penalty]
             settings = [training.GANSettings(penalty, number) for penalty in penalties for number in charts]
-            result = training.train_and_score(
-                networks, [classes[c] for c in missing], settings, self._schedule(self.steps), rng, callback
-            )
+            rows, schedule = [classes[c] for c in missing], self._schedule(self.steps)
+            result = training.train_and_score(networks, rows, settings, schedule, rng, callback)
             for c, generators in zip(missing, result, strict=True):
                 scored[c] += generators
             best = [training.select_generator(generators, self.min_coverage) for generators in scored]
@@ -286,12 +269,10 @@ class GANDensity(ClassDensity):
                 f"rows, less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s); train "
                 f"longer (steps={self.steps}), with another random_state or penalty, {more_charts}"
             )
-        for name, rows, selected in zip(names, classes, best, strict=True):
-            if rows.is_small:
-                message = (
-                    f"class {name!r} has {len(rows.train)} rows, too few to hold any out; give at least "
-                    f"{training.MIN_ROWS_TO_SPLIT}, or use GaussianDensity"
-                )
+        for name, part, selected in zip(names, classes, best, strict=True):
+            if part.is_small:
+                message = f"class {name!r} has {len(part.train)} rows, too few to hold any out; give at least "
+                message += f"{training.MIN_ROWS_TO_SPLIT}, or use GaussianDensity"
                 warn(("GANDensity", name), message, DensityWarning)
             elif selected.precision < self.min_coverage:
                 message = (

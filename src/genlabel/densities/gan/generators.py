@@ -50,7 +50,7 @@ class Perceptron(NamedTuple):
 
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
         """Draw normal weights of variance 2 / fan-in."""
-        return [part for n_in, n_out in pairwise(self.sizes) for part in _Dense.draw(rng, n_in, n_out)]
+        return [part for n_in, n_out in pairwise(self.sizes) for part in _draw_layer(rng, n_in, n_out)]
 
     def layers(self, weights: Weights) -> list[_Dense]:
         """Return the dense layers, which alternate with SiLU."""
@@ -68,9 +68,10 @@ class ConvNetwork(NamedTuple):
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
         """Draw normal weights of variance 2 / fan-in."""
         c, h, w = self.shape
-        kernels = [*_Convolution.draw(rng, c, self.width), *_Convolution.draw(rng, self.width, 2 * self.width)]
-        n_in = 2 * self.width * (h // 4) * (w // 4) + self.extra_inputs
-        return [*kernels, *_Dense.draw(rng, n_in, 4 * self.width), *_Dense.draw(rng, 4 * self.width, self.n_out)]
+        channels, n_in = (c, self.width, 2 * self.width), 2 * self.width * (h // 4) * (w // 4) + self.extra_inputs
+        kernels = [part for pair in pairwise(channels) for part in _draw_layer(rng, *pair, kernel_size=4)]
+        dense = [part for pair in pairwise((n_in, 4 * self.width, self.n_out)) for part in _draw_layer(rng, *pair)]
+        return kernels + dense
 
     def layers(self, weights: Weights) -> list[_Dense | _Convolution]:
         """Return two convolutions, each of which halves height and width, and two dense layers."""
@@ -92,10 +93,6 @@ class _Dense(NamedTuple):
     weight: Tensor  # (s, in, out)
     bias: Tensor  # (s, 1, out)
 
-    @staticmethod
-    def draw(rng: np.random.Generator, n_in: int, n_out: int) -> list[Tensor]:
-        return [_draw_normal(rng, (1, n_in, n_out), n_in), torch.zeros(1, 1, n_out)]
-
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         return torch.baddbmm(self.bias, x, self.weight) if shift else torch.bmm(x, self.weight)
 
@@ -106,10 +103,6 @@ class _Convolution(NamedTuple):
     kernel: Tensor  # (s, out, in, size, size)
     bias: Tensor  # (s, out)
     shape: Shape  # shape of the input images
-
-    @staticmethod
-    def draw(rng: np.random.Generator, n_in: int, n_out: int) -> list[Tensor]:
-        return [_draw_normal(rng, (1, n_out, n_in, 4, 4), n_in * 16), torch.zeros(1, n_out)]
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         s, n, _ = x.shape
@@ -122,8 +115,12 @@ class _Convolution(NamedTuple):
         return flat if x.shape[-1] == pixels else torch.cat([flat, x[..., pixels:]], -1)
 
 
-def _draw_normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Tensor:
-    return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32) * np.float32(math.sqrt(2 / fan_in)))
+def _draw_layer(rng: np.random.Generator, n_in: int, n_out: int, kernel_size: int = 0) -> list[Tensor]:
+    """Draw the weights and biases of a dense layer, or of a convolution with a kernel size."""
+    shape = (1, n_out, n_in, kernel_size, kernel_size) if kernel_size else (1, n_in, n_out)
+    fan_in = n_in * max(kernel_size, 1) ** 2
+    weight = rng.standard_normal(shape, dtype=np.float32) * np.float32(math.sqrt(2 / fan_in))
+    return [torch.from_numpy(weight), torch.zeros((1, n_out) if kernel_size else (1, 1, n_out))]
 
 
 class Latents(NamedTuple):
@@ -244,22 +241,19 @@ class Generators(NamedTuple):
     @classmethod
     def join(cls, stacks: Sequence[Generators]) -> Generators:
         """Return one stack of several."""
-        parts = [torch.cat(tensors) for tensors in zip(*(stack.tensors for stack in stacks), strict=True)]
-        return stacks[0]._with_tensors(parts)
+        return stacks[0].map(lambda *parts: torch.cat(parts), *stacks[1:])
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Generators:
-        """Return the stack with a function applied to every tensor."""
-        return self._with_tensors([function(part) for part in self.tensors])
+    def map(self, function: Callable[..., Tensor], *others: Generators) -> Generators:
+        """Return the stack with a function applied to every tensor, and to those of other stacks beside it."""
+        parts = zip(self.tensors, *(other.tensors for other in others), strict=True)
+        log_noise, shares, *weights = [function(*tensors) for tensors in parts]
+        n = len(self.weights)
+        return self._replace(log_noise=log_noise, shares=shares, weights=weights[:n], encoder_weights=weights[n:])
 
     @property
     def tensors(self) -> list[Tensor]:
         """Noise, shares and weights."""
         return [self.log_noise, self.shares, *self.weights, *self.encoder_weights]
-
-    def _with_tensors(self, tensors: list[Tensor]) -> Generators:
-        log_noise, shares, *weights = tensors
-        n = len(self.weights)
-        return self._replace(log_noise=log_noise, shares=shares, weights=weights[:n], encoder_weights=weights[n:])
 
 
 def log_likelihood(X: Tensor, points: Tensor, log_noise: Tensor) -> Tensor:
@@ -276,26 +270,21 @@ def log_likelihood(X: Tensor, points: Tensor, log_noise: Tensor) -> Tensor:
     return torch.logsumexp(-distance, -1) - math.log(points.shape[-2]) - log_b.sum(-1)
 
 
-class _NormModel(NamedTuple):
-    """Smooth norm of a residual r (..., d), with a bound on its curvature: diag(weight) - rank gradient gradient'."""
+def _norm_model(norm: str, r: Tensor, width: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | float]:
+    """Return a norm of residuals r (..., d), smoothed within `width`, its gradient, and a bound on its curvature.
 
-    value: Tensor
-    gradient: Tensor
-    weight: Tensor
-    rank: Tensor | float
-
-
-def _norm_model(norm: str, r: Tensor, width: Tensor) -> _NormModel:
-    """Return the model of a norm of residuals, smoothed within `width`; half the square for "l2", without smoothing."""
+    The bound is diag(weight) - rank gradient gradient', given by `weight` and `rank`. The norm "l2" is half the square,
+    without smoothing.
+    """
     if norm == "l2":
-        return _NormModel(0.5 * r.square().sum(-1), r, torch.ones_like(r), 0.0)
+        return 0.5 * r.square().sum(-1), r, torch.ones_like(r), 0.0
     if norm == "l1":  # sum sqrt(r^2 + width^2), with the parabola above it that touches it at r
         size = (r.square() + width.square()).sqrt()
-        return _NormModel(size.sum(-1), r / size, 1 / size, 0.0)
+        return size.sum(-1), r / size, 1 / size, 0.0
     # The soft maximum of |r|: width log sum (exp(r / width) + exp(-r / width)).
     both_signs = torch.cat([r, -r], -1) / width
     up, down = torch.softmax(both_signs, -1).chunk(2, -1)
-    return _NormModel(width[..., 0] * both_signs.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None])
+    return width[..., 0] * both_signs.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None]
 
 
 class Bank(NamedTuple):
@@ -327,7 +316,21 @@ class Inverter(NamedTuple):
 
     def __call__(self, X: Tensor) -> Tensor:
         """Return the nearest points (k, m, d) to points (m, d), both in the units of the generator."""
-        w = self._starts(X)
+        charts, dim = self.generators.latents.charts, self.generators.latents.dim
+        # Point i of the bank is in part i % parts and in chart i % charts: each part has points of one chart only. The
+        # starts are the nearest points of the nearest parts.
+        parts = charts * -(-self.restarts // charts)
+        count = self.bank.points.shape[1] // parts * parts
+        distance = torch.cdist(X * self.unit, self.bank.points[:, :count] * self.unit, NORMS[self.norm])
+        nearest, position = distance.reshape(*distance.shape[:2], -1, parts).min(-2)
+        part = nearest.topk(self.restarts, -1, largest=False).indices
+        index = position.gather(-1, part) * parts + part
+        w = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
+        if self.generators.encoder is not None:
+            encoded = self.generators.encode(X.expand(len(w), -1, -1))
+            likeliest = encoded[..., dim:].where(self.generators.shares[:, None] > 0, -torch.inf).argmax(-1)
+            encoded = torch.cat([encoded[..., :dim], one_hot(likeliest, charts, encoded.dtype)], -1)
+            w = torch.cat([w, encoded[:, :, None]], 2)
         k, m, n, _ = w.shape
         inverter, target = self, X.expand(k, -1, -1)
         weight, bias = self.generators.weights[-2:]
@@ -344,25 +347,6 @@ class Inverter(NamedTuple):
         closest = inverter._distance(inverter.generators(best) - target).reshape(k, m, n).argmin(-1)
         return self.generators(best.reshape(w.shape).take_along_dim(closest[..., None, None], 2)[:, :, 0])
 
-    def _starts(self, X: Tensor) -> Tensor:
-        """Return the latents (k, m, starts, size) at which the searches for points (m, d) start."""
-        charts, dim = self.generators.latents.charts, self.generators.latents.dim
-        # Point i of the bank is in part i % parts and in chart i % charts: each part has points of one chart only. The
-        # starts are the nearest points of the nearest parts.
-        parts = charts * -(-self.restarts // charts)
-        count = self.bank.points.shape[1] // parts * parts
-        distance = torch.cdist(X * self.unit, self.bank.points[:, :count] * self.unit, NORMS[self.norm])
-        nearest, position = distance.reshape(*distance.shape[:2], -1, parts).min(-2)
-        part = nearest.topk(self.restarts, -1, largest=False).indices
-        index = position.gather(-1, part) * parts + part
-        w = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
-        if self.generators.encoder is None:
-            return w
-        encoded = self.generators.encode(X.expand(len(w), -1, -1))
-        likeliest = encoded[..., dim:].where(self.generators.shares[:, None] > 0, -torch.inf).argmax(-1)
-        encoded = torch.cat([encoded[..., :dim], one_hot(likeliest, charts, encoded.dtype)], -1)
-        return torch.cat([w, encoded[:, :, None]], 2)
-
     def _distance(self, r: Tensor) -> Tensor:
         return torch.linalg.vector_norm(r * self.unit, NORMS[self.norm], -1)
 
@@ -375,19 +359,19 @@ class Inverter(NamedTuple):
         for step in range(self.steps):
             width = (start * 0.3 * 0.6**step).clamp_min(1e-12)[..., None]
             points, jacobian = linearize(network, weights, w, dim)
-            model = _norm_model(self.norm, (points - target) * self.unit, width)
+            value, slope, weight, rank = _norm_model(self.norm, (points - target) * self.unit, width)
             jacobian, z = jacobian * self.unit[:, None], w[..., :dim]
-            gradient = (jacobian.mT @ model.gradient[..., None])[..., 0]
+            gradient = (jacobian.mT @ slope[..., None])[..., 0]
             is_free = ~((z <= -1) & (gradient > 0) | (z >= 1) & (gradient < 0))  # the step stays within the cube
             gradient, jacobian = gradient * is_free, jacobian * is_free[..., None, :]
-            curvature = jacobian.mT @ (model.weight[..., None] * jacobian)
-            curvature = curvature - model.rank * gradient[..., :, None] * gradient[..., None, :]
-            diagonal = jacobian.square().sum(-2) * model.weight.mean(-1, keepdim=True)
+            curvature = jacobian.mT @ (weight[..., None] * jacobian)
+            curvature = curvature - rank * gradient[..., :, None] * gradient[..., None, :]
+            diagonal = jacobian.square().sum(-2) * weight.mean(-1, keepdim=True)
             damped = curvature + torch.diag_embed(damping[..., None] * diagonal + 1e-12)
             z = (z - torch.linalg.solve_ex(damped, gradient)[0]).clamp(-1, 1)
             proposal = torch.cat([z, w[..., dim:]], -1)
             r = (self.generators(proposal) - target) * self.unit
-            better = _norm_model(self.norm, r, width).value < model.value
+            better = _norm_model(self.norm, r, width)[0] < value
             damping = torch.where(better, damping * 0.2, damping * 4).clamp(1e-9, 1e9)
             w = torch.where(better[..., None], proposal, w)
             distance = torch.linalg.vector_norm(r, NORMS[self.norm], -1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -109,7 +109,7 @@ def train_gans(
     settings: Sequence[GANSettings],
     schedule: GANSchedule,
     rng: np.random.Generator,
-    on_step: Callable[[int], None] | None = None,
+    callback: Callback | None,
 ) -> Generators:
     """Return k t generators for k classes and t settings; that of class c with settings j has the index c t + j.
 
@@ -118,64 +118,58 @@ def train_gans(
     all parts of its class. All classes start with the same weights and use the same latents, so that their order does
     not matter. The returned generators have the moving average of the weights.
     """
-    device = schedule.device
+    device, rate, size = schedule.device, schedule.learning_rate, schedule.batch_size
     latents, generator, critic, encoder = networks
-
-    def draw_weights(network: StackedNetwork) -> list[Tensor]:
-        """Draw a stack of networks: other weights for each setting, the same for each class."""
-        by_setting = zip(*(network.draw(rng) for _ in settings), strict=True)
-        stacked = [torch.cat(parts).repeat(len(rows), *[1] * (parts[0].ndim - 1)) for parts in by_setting]
-        return [part.to(device).requires_grad_() for part in stacked]
-
-    critic_weights = draw_weights(critic)
+    critic_weights = draw_stack(critic, len(settings), len(rows), rng, device)
     seed = int(rng.integers(2**31))
     pieces = [Charts.fit(part.train, part.weight, latents, each.charts, seed) for part in rows for each in settings]
+    charts = Charts(*(torch.cat(parts).to(device) for parts in zip(*pieces, strict=True)))
     log_unit = schedule.unit.log().to(device, torch.float32)
     log_level = torch.full((len(pieces), 1, 1), np.log(INITIAL_NOISE)) + log_unit.cpu().mean()
     log_level = log_level.to(device, torch.float32).requires_grad_()
-    log_noise = (log_level - log_unit).detach()
-    charts = Charts(*(torch.cat(parts).to(device) for parts in zip(*pieces, strict=True)))
-    generators = Generators(generator, latents, draw_weights(generator), log_noise, charts.shares)
+    weights = draw_stack(generator, len(settings), len(rows), rng, device)
+    generators = Generators(generator, latents, weights, (log_level - log_unit).detach(), charts.shares)
     if encoder is not None:
-        generators = generators._replace(encoder=encoder, encoder_weights=draw_weights(encoder))
-    learned = [*generators.weights, *generators.encoder_weights]
-    optimizer = _adam([(learned, schedule.learning_rate), ([log_level], NOISE_RATE_FACTOR * schedule.learning_rate)])
-    critic_optimizer = _adam([(critic_weights, schedule.learning_rate)])
-    fit_charts(generators, charts, schedule, rng)
+        encoder_weights = draw_stack(encoder, len(settings), len(rows), rng, device)
+        generators = generators._replace(encoder=encoder, encoder_weights=encoder_weights)
+    learned = [*weights, *generators.encoder_weights]
+    optimizer = _adam([(learned, rate), ([log_level], NOISE_RATE_FACTOR * rate)], (0.5, 0.99))
+    critic_optimizer = _adam([(critic_weights, rate)], (0.5, 0.99))
+    chart_optimizer, chart_steps = _adam([(weights, rate)]), schedule.steps // 5
+    for step in range(chart_steps):  # the generators start at the flat pieces of the charts
+        w = latents.draw(size, charts.shares, rng)
+        take_step(chart_optimizer, (generators(w) - charts(w)).square().mean((1, 2)).sum(), 1 - step / chart_steps)
     average = generators.map(lambda part: part.detach().clone())
     points = [part.train.to(device) for part in rows]
     cumulative = [part.cumulative.to(device) for part in rows]
     penalty = torch.tensor([each.penalty for each in settings]).repeat(len(rows)).to(device)
+    epoch = max(1, sum(len(part.train) for part in rows) // (size * len(rows)))
     for step in range(schedule.steps):
-        for group in (*optimizer.param_groups, *critic_optimizer.param_groups):
-            group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - step / schedule.steps))
+        decay = min(1.0, 2 * (1 - step / schedule.steps))
         generators = generators._replace(log_noise=log_level - log_unit)
-        quantiles = torch.from_numpy(rng.random(schedule.batch_size)).to(device)
+        quantiles = torch.from_numpy(rng.random(size)).to(device)
         batches = [x[_rows_at(total, quantiles)] for x, total in zip(points, cumulative, strict=True)]
         real = torch.stack(batches).repeat_interleave(len(settings), 0)
-        fake, w = generators.draw(schedule.batch_size, rng)
+        fake, w = generators.draw(size, rng)
         inputs = torch.cat([real, fake], 1)
         if encoder is not None:
             inputs = torch.cat([inputs, torch.cat([generators.encode(real), w], 1)], -1)
-        take_step(critic_optimizer, critic_loss(critic, critic_weights, inputs.detach().requires_grad_(), penalty))
+        on_inputs = critic_loss(critic, critic_weights, inputs.detach().requires_grad_(), penalty)
+        take_step(critic_optimizer, on_inputs, decay)
         on_real, on_fake = apply(critic, critic_weights, inputs).chunk(2, 1)
         adversarial = softplus(on_real - on_fake).mean(1)
-        take_step(optimizer, (CRITIC * adversarial + ENERGY * energy_distance(real, fake)).sum())
+        take_step(optimizer, (CRITIC * adversarial + ENERGY * energy_distance(real, fake)).sum(), decay)
         with torch.no_grad():
             torch._foreach_lerp_(average.tensors, generators.tensors, 1 - min(0.998, step / (step + 10)))
-        if on_step is not None:
-            on_step(step)
+        if callback is not None and step % epoch == 0:
+            callback.on_epoch_end(step // epoch, {})
     return average
 
 
-def fit_charts(generators: Generators, charts: Charts, schedule: GANSchedule, rng: np.random.Generator) -> None:
-    """Regress the generators on the flat pieces of the charts."""
-    steps, rate, weights = schedule.steps // 5, schedule.learning_rate, list(generators.weights)
-    optimizer = torch.optim.Adam(weights, rate, fused=True)
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
-        w = generators.latents.draw(schedule.batch_size, generators.shares, rng)
-        take_step(optimizer, (generators(w) - charts(w)).square().mean((1, 2)).sum())
+def draw_stack(network: StackedNetwork, count: int, copies: int, rng: np.random.Generator, device: Any) -> list[Tensor]:
+    """Draw a stack of `count` networks, repeated several times, as parameters on a device."""
+    drawn = [torch.cat(parts) for parts in zip(*(network.draw(rng) for _ in range(count)), strict=True)]
+    return [part.repeat(copies, *[1] * (part.ndim - 1)).to(device).requires_grad_() for part in drawn]
 
 
 def critic_loss(critic: StackedNetwork, weights: Weights, inputs: Tensor, penalty: Tensor) -> Tensor:
@@ -199,21 +193,23 @@ def _rows_at(cumulative: Tensor, quantiles: Tensor) -> Tensor:
     return torch.searchsorted(cumulative, quantiles, right=True).clamp_max(len(cumulative) - 1)
 
 
-def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Take one step that decreases a loss by the weights of the optimizer only.
+def _adam(rates: list[tuple[Weights, float]], betas: tuple[float, float] = (0.9, 0.999)) -> torch.optim.Optimizer:
+    groups = [{"params": list(weights), "lr": rate, "initial_lr": rate} for weights, rate in rates]
+    return torch.optim.Adam(groups, betas=betas, fused=True)
+
+
+def take_step(optimizer: torch.optim.Optimizer, loss: Tensor, decay: float | None = None) -> None:
+    """Take one step that decreases a loss by the weights of the optimizer only, at `decay` times the initial rate.
 
     NOTE: gradients must have the memory layout of their weights. A transposed one, which a matrix product may give, is
     refused by the fused optimizer on a GPU and read in the wrong order by that on a CPU (torch 2.13).
     """
+    for group in optimizer.param_groups if decay is not None else ():
+        group["lr"] = group["initial_lr"] * decay
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
         weight.grad = gradient.contiguous()
     optimizer.step()
-
-
-def _adam(rates: list[tuple[Weights, float]]) -> torch.optim.Optimizer:
-    groups = [{"params": list(weights), "lr": rate, "initial_lr": rate} for weights, rate in rates]
-    return torch.optim.Adam(groups, betas=(0.5, 0.99), fused=True)
 
 
 def refine_curves(
@@ -234,10 +230,8 @@ def refine_curves(
     log_level = (stack.log_noise + log_unit).mean(-1, keepdim=True).requires_grad_()
     n = min(MAX_STEP_ROWS, max(len(part.train) for part in rows))
     rate, steps = REFINEMENT_RATE * schedule.learning_rate, int(REFINEMENT_STEPS * schedule.steps)
-    optimizer = torch.optim.Adam([{"params": weights}, {"params": [log_level]}], rate, betas=(0.9, 0.99), fused=True)
+    optimizer = _adam([(weights, rate), ([log_level], 4 * rate)], (0.9, 0.99))
     for step in range(steps):
-        for group, factor in zip(optimizer.param_groups, (1, 4), strict=True):
-            group["lr"] = factor * rate * (1 - step / steps)
         x = draw_evenly([*rows, *rows], n, rng).to(log_level).repeat_interleave(s // len(rows), 0)
         latents = EvenLatents.draw(stack, rng)
         stack = stack._replace(weights=weights, log_noise=log_level - log_unit)
@@ -246,7 +240,7 @@ def refine_curves(
         scaled = points * log_unit.exp()
         roughness = EvenLatents(*(part[s:] for part in latents)).roughness(scaled[s:])
         loss = (EVENNESS * latents.unevenness(scaled) - likelihood).sum() + SMOOTHNESS * roughness.sum()
-        take_step(optimizer, loss)
+        take_step(optimizer, loss, 1 - step / steps)
     both = stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
     members = torch.arange(s)
     return both.select(torch.where(smooth_is_not_clearly_worse(both, rows), members + s, members))
@@ -263,11 +257,8 @@ def smooth_is_not_clearly_worse(both: Generators, rows: Sequence[ClassRows]) -> 
     """Return the mask (s,) of smooth curves, in the second half, that are not clearly worse than those in the first."""
     points = both(EvenLatents.draw(both, np.random.default_rng(0)).w)
     s = len(points) // 2
-    result = []
-    for m in range(s):
-        pair = [m, m + s]
-        result.append(is_not_clearly_worse(rows[m * len(rows) // s], points[pair], both.log_noise[pair]))
-    return torch.tensor(result)
+    pairs = [(rows[m * len(rows) // s], [m, m + s]) for m in range(s)]
+    return torch.tensor([is_not_clearly_worse(part, points[pair], both.log_noise[pair]) for part, pair in pairs])
 
 
 @torch.no_grad()
@@ -337,24 +328,18 @@ def train_and_score(
     callback: Callback | None,
 ) -> list[list[ScoredGenerator]]:
     """Return the generators of each class for all settings; curves, except of small classes, also refined and first."""
-    epoch = max(1, sum(len(part.train) for part in rows) // (schedule.batch_size * len(rows)))
-
-    def on_step(step: int) -> None:
-        if callback is not None and step % epoch == 0:
-            callback.on_epoch_end(step // epoch, {})
-
-    stacks = [train_gans(networks, rows, settings, schedule, rng, on_step)]
+    stacks = [train_gans(networks, rows, settings, schedule, rng, callback)]
     if networks.latents.dim == 1:
         stacks.insert(0, refine_curves(stacks[0], rows, schedule, rng))
     seed = int(rng.integers(2**32))
-    scored: list[list[ScoredGenerator]] = []
-    for c, part in enumerate(rows):
-        scored.append([])
-        for j, each in enumerate(settings):
-            for stack in stacks[-1:] if part.is_small else stacks:
-                generators = stack.select(torch.tensor([c * len(settings) + j]))
-                scored[-1].append(score_generator(generators, each, part, seed))
-    return scored
+    return [
+        [
+            score_generator(stack.select(torch.tensor([c * len(settings) + j])), each, part, seed)
+            for j, each in enumerate(settings)
+            for stack in (stacks[-1:] if part.is_small else stacks)
+        ]
+        for c, part in enumerate(rows)
+    ]
 
 
 @torch.no_grad()
@@ -390,14 +375,12 @@ def train_encoder(
     network: StackedNetwork, generators: Generators, schedule: GANSchedule, rng: np.random.Generator
 ) -> Generators:
     """Return the generators with encoders that are regressed on latents of generated points, x = G(w) -> w."""
-    k = len(generators.log_noise)
-    weights = [part.repeat(k, *[1] * (part.ndim - 1)).to(generators.log_noise) for part in network.draw(rng)]
-    learned = generators._replace(encoder=network, encoder_weights=[part.requires_grad_() for part in weights])
-    optimizer = torch.optim.Adam(weights, schedule.learning_rate, fused=True)
+    weights = draw_stack(network, 1, len(generators.log_noise), rng, generators.log_noise.device)
+    learned = generators._replace(encoder=network, encoder_weights=weights)
+    optimizer = _adam([(weights, schedule.learning_rate)])
     for step in range(schedule.steps):
-        optimizer.param_groups[0]["lr"] = schedule.learning_rate * (1 - step / schedule.steps)
         w = generators.latents.spread(schedule.batch_size, generators.shares, rng)
         with torch.no_grad():
             points = generators(w)
-        take_step(optimizer, (learned.encode(points) - w).square().mean((1, 2)).sum())
+        take_step(optimizer, (learned.encode(points) - w).square().mean((1, 2)).sum(), 1 - step / schedule.steps)
     return learned.map(Tensor.detach)

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from genlabel.data.folds import grouped_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.evaluation.prediction_counts import Z_95
-from genlabel.metrics import MIN_PROBABILITY
+from genlabel.metrics import MIN_PROBABILITY, row_losses
 
 MAX_FOLDS = 6
 MAX_LAG = 0.1
@@ -78,47 +79,43 @@ def check_density(
     """
     count = min(MAX_FOLDS, len(index))
     fold = round_robin_folds(index, count, seed) if groups is None else grouped_folds(index, groups, count, seed)
-    logistic, prior = _baseline_losses(points, index, fold)
-    rows = np.flatnonzero(~np.isnan(density.held_out_).any(1) & ~np.isnan(logistic))
+    baselines = _baseline_losses(points, index, fold)
+    rows = np.flatnonzero(~np.isnan(density.held_out_).any(1) & ~np.isnan(baselines["logistic"]))
     if len(rows) < 2:
-        nan = float("nan")
         reason = f"only {len(rows)} rows could be held out; the stacked density cannot be checked"
-        unknown = MeanDifference(nan, nan, nan)
-        return DensityCheck(False, [reason], len(rows), nan, nan, nan, unknown, unknown)
-    own = -np.maximum(density.held_out_[rows, index[rows]], np.log(MIN_PROBABILITY))
-    logistic, prior = logistic[rows], prior[rows]
-    over_prior, over_logistic = mean_difference(prior, own), mean_difference(logistic, own)
-    density_loss, logistic_loss, prior_loss = float(own.mean()), float(logistic.mean()), float(prior.mean())
+        unknown = MeanDifference(np.nan, np.nan, np.nan)
+        return DensityCheck(False, [reason], len(rows), np.nan, np.nan, np.nan, unknown, unknown)
+    loss = {"density": -np.maximum(density.held_out_[rows, index[rows]], np.log(MIN_PROBABILITY))}
+    loss |= {name: values[rows] for name, values in baselines.items()}
+    mean = {name: float(values.mean()) for name, values in loss.items()}
+    over_prior, over_logistic = (mean_difference(loss[name], loss["density"]) for name in ("prior", "logistic"))
     beats_prior = over_prior.low > 0.0
-    keeps_up = over_logistic.high >= -MAX_LAG * max(0.0, prior_loss - logistic_loss)
+    keeps_up = over_logistic.high >= -MAX_LAG * max(0.0, mean["prior"] - mean["logistic"])
+    own, logistic, prior = (f"{mean[name]:.3f}" for name in ("density", "logistic", "prior"))
     reasons = []
     if beats_prior and keeps_up:
-        text = "the stacked density knows the classes"
-        reasons.append(f"{text}: held-out log-loss {density_loss:.3f}, class priors {prior_loss:.3f}")
+        reasons.append(f"the stacked density knows the classes: held-out log-loss {own}, class priors {prior}")
     if not beats_prior:
-        text = "the stacked density does not beat the class priors beyond the noise"
-        reasons.append(f"{text}: held-out log-loss {density_loss:.3f} against {prior_loss:.3f}")
+        problem = "the stacked density does not beat the class priors beyond the noise"
+        reasons.append(f"{problem}: held-out log-loss {own} against {prior}")
     if not keeps_up:
-        text = "logistic regression is clearly better than the stacked density"
-        reasons.append(f"{text}: held-out log-loss {logistic_loss:.3f} against {density_loss:.3f}")
-    losses = (density_loss, logistic_loss, prior_loss)
+        problem = "logistic regression is clearly better than the stacked density"
+        reasons.append(f"{problem}: held-out log-loss {logistic} against {own}")
+    losses = (mean["density"], mean["logistic"], mean["prior"])
     return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *losses, over_prior, over_logistic)
 
 
-def _baseline_losses(points: Values, index: NDArray[np.intp], fold: NDArray[np.intp]) -> tuple[Values, Values]:
+def _baseline_losses(points: Values, index: NDArray[np.intp], fold: NDArray[np.intp]) -> dict[str, Values]:
     """Return held-out losses (n,) of logistic regression and of the class priors; NaN for rows never held out."""
-    k = int(index.max()) + 1
-    logistic, prior = np.full(len(index), np.nan), np.full(len(index), np.nan)
+    models = {"logistic": LogisticRegression(max_iter=1000), "prior": DummyClassifier(strategy="prior")}
+    losses = {name: np.full(len(index), np.nan) for name in models}
     for number in np.unique(fold[fold >= 0]):
         train = training_rows(np.flatnonzero(fold != number), index)
-        test = ~train
-        if not test.any():
+        if train.all():
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model = LogisticRegression(max_iter=1000).fit(points[train], index[train])
-        log_proba = np.maximum(model.predict_log_proba(points[test]), np.log(MIN_PROBABILITY))
-        logistic[test] = -log_proba[np.arange(test.sum()), index[test]]
-        frequency = np.bincount(index[train], minlength=k) / train.sum()
-        prior[test] = -np.log(frequency)[index[test]]
-    return logistic, prior
+        for name, model in models.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                log_proba = model.fit(points[train], index[train]).predict_log_proba(points[~train])
+            losses[name][~train] = row_losses(np.maximum(log_proba, np.log(MIN_PROBABILITY)), index[~train])
+    return losses

@@ -35,6 +35,7 @@ from genlabel.evaluation.diagnosis.paired_experiment import (
     train_arms,
 )
 from genlabel.evaluation.prediction_counts import Z_95, PredictionCounts
+from genlabel.evaluation.records.schema import plain_values
 from genlabel.labeling import GenLabel
 from genlabel.model_selection.splits import LabeledData
 
@@ -89,22 +90,21 @@ class Diagnosis:
     @property
     def signals(self) -> dict[str, float]:
         """Numbers from which a rule may decide, by name; NaN for those that were not measured."""
-        nan, check, mixed, experiment = float("nan"), self.density_check, self.mixed, self.experiment
+        check, mixed, experiment = self.density_check, self.mixed, self.experiment
         signals = {
             "stacked density over class priors": check.over_prior.mean,
             "stacked density over logistic regression": check.over_logistic.mean,
-            **(mixed.means if mixed is not None else dict.fromkeys(AVERAGED, nan)),
-            "permuted intrusion": mixed.chance if mixed is not None else nan,
+            **(mixed.means if mixed is not None else dict.fromkeys(AVERAGED, np.nan)),
+            "permuted intrusion": mixed.chance if mixed is not None else np.nan,
         }
         for name in ("mixup over vanilla", "GenLabel over vanilla", "GenLabel over mixup"):
-            gain = experiment.gains[name] if experiment is not None else MeanDifference(nan, nan, nan)
-            half_width = gain.high - gain.mean
-            signals[name] = gain.mean
-            signals[f"{name}, in standard errors"] = 0.0 if half_width == 0.0 else Z_95 * gain.mean / half_width
+            mean, _, high = experiment.gains[name] if experiment is not None else (np.nan,) * 3
+            signals[name] = mean
+            signals[f"{name}, in standard errors"] = 0.0 if high == mean else Z_95 * mean / (high - mean)
         for name in MIXING_ARMS:
-            signals[f"affinity, {name}"] = experiment.affinity[name] if experiment is not None else nan
-            log_diversity = float(np.log(experiment.diversity[name])) if experiment is not None else nan
-            signals[f"log diversity, {name}"] = log_diversity
+            signals[f"affinity, {name}"] = experiment.affinity[name] if experiment is not None else np.nan
+            diversity = experiment.diversity[name] if experiment is not None else np.nan
+            signals[f"log diversity, {name}"] = float(np.log(diversity))
         return signals
 
     @property
@@ -161,7 +161,7 @@ class Diagnosis:
             counts = {name: count.to_dict() for name, count in self.prediction_counts.items()}
             gains = {name: gain._asdict() for name, gain in self.experiment.gains.items()}
             values["experiment"] = self.experiment._asdict() | {"counts": counts, "gains": gains}
-        return _plain(values)
+        return plain_values(values)
 
     def __repr__(self) -> str:
         return f"<Diagnosis: {self.verdict.word}; {self.n} rows, {self.d} features, {len(self.classes)} classes>"
@@ -338,9 +338,7 @@ def decide_verdict(
         return DiagnosisVerdict("not tried", SENTENCES["not tried"], reasons)
     gains = []
     for name, gain in experiment.gains.items():
-        result = "the same within the noise"
-        if _is_better(gain) or _is_worse(gain):
-            result = "better" if _is_better(gain) else "worse"
+        result = "better" if _is_better(gain) else "worse" if _is_worse(gain) else "the same within the noise"
         interval = f"interval {-gain.high:+.3f} to {-gain.low:+.3f}"
         gains.append(f"{name}: {result} (log-loss {-gain.mean:+.3f}, {interval})")
     word = choose_verdict(*experiment.gains.values())
@@ -364,16 +362,3 @@ def _is_better(gain: MeanDifference) -> bool:
 
 def _is_worse(gain: MeanDifference) -> bool:
     return gain.high < 0.0 and gain.mean < -NEGLIGIBLE_GAIN
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as plain Python values for JSON; NaN and infinity are None."""
-    if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if isinstance(value, bool | int | str) or value is None else str(value)

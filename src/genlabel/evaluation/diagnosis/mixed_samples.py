@@ -104,22 +104,22 @@ class MixedSampleStats(NamedTuple):
         """Return the mixed samples with their parents and labels, those first whose two labels differ most."""
         samples = self.samples
         first, second, lam = samples.pairs
-        order = np.argsort(-samples.total_variation, kind="stable")
         names = classes[self.class_index]
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
-                "row_1": self.rows[first[order]],
-                "row_2": self.rows[second[order]],
-                "class_1": names[first[order]],
-                "class_2": names[second[order]],
-                "lam": lam[order],
-                "mixup_label": [format_label(label, classes) for label in samples.linear_labels[order]],
-                "density_label": [format_label(label, classes) for label in samples.density_labels[order]],
-                "total_variation": samples.total_variation[order],
-                "intrudes": samples.intrudes[order],
-                "typicality": samples.typicality[order],
+                "row_1": self.rows[first],
+                "row_2": self.rows[second],
+                "class_1": names[first],
+                "class_2": names[second],
+                "lam": lam,
+                "mixup_label": [format_label(label, classes) for label in samples.linear_labels],
+                "density_label": [format_label(label, classes) for label in samples.density_labels],
+                "total_variation": samples.total_variation,
+                "intrudes": samples.intrudes,
+                "typicality": samples.typicality,
             }
         )
+        return frame.sort_values("total_variation", ascending=False, kind="stable", ignore_index=True)
 
 
 def format_label(label: Values, names: Sequence[Any] | NDArray[Any]) -> str:
@@ -181,13 +181,10 @@ def permuted_intrusion(
         rows, params = pairs.batch()
         mixed = blend(points[rows], params)
         intruding = intrudes(mixed, params, points[rows], shuffled[rows], pool=(points, shuffled))
-        frame = pd.DataFrame(
-            {"first": shuffled[pairs.first], "second": shuffled[pairs.second], "permuted": intruding[: len(pairs.lam)]}
-        )
-        means = frame.groupby(["first", "second"])["permuted"].mean()
-        weights = pd.Series({(first, second): weight for first, second, weight in _class_pairs(shuffled)})
-        overall.append(float(np.average(means, weights=weights[means.index])))
-        shares.append(means)
+        classes = {"first": shuffled[pairs.first], "second": shuffled[pairs.second]}
+        frame = pd.DataFrame(classes | {"permuted": intruding[: len(pairs.lam)]})
+        shares.append(frame.groupby(["first", "second"])["permuted"].mean())  # sorted, as the pairs are
+        overall.append(float(np.average(shares[-1], weights=_class_pairs(shuffled)[2])))
     return pd.concat(shares, axis=1).mean(axis=1).rename("permuted").reset_index(), overall
 
 
@@ -196,46 +193,26 @@ def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd
 
     `weight` is the share of the pair among mixup's samples; `first` and `second` are class indices.
     """
-    first_class, second_class = index[samples.pairs.first], index[samples.pairs.second]
-    counts, distance, rows = np.bincount(index), samples.total_variation, []
-    for first, second, weight in _class_pairs(index):
-        of_pair = (first_class == first) & (second_class == second)
-        n_mixed = int(of_pair.sum())
-        share = float(samples.intrudes[of_pair].mean())
-        size = effective_size(n_mixed, int(counts[first]), int(counts[second]), same=first == second)
-        low, high = wilson_interval(share, size)
-        rows.append(
-            {
-                "first": first,
-                "second": second,
-                "weight": weight,
-                "n_mixed": n_mixed,
-                "intrusion": share,
-                "low": low,
-                "high": high,
-                "typicality": float(np.median(samples.typicality[of_pair])),
-                "atypical": float((samples.typicality[of_pair] <= MAX_ATYPICAL).mean()),
-                "total_variation": float(distance[of_pair].mean()),
-            }
-        )
-    return pd.DataFrame(rows).merge(permuted, on=["first", "second"], how="left")
+    first, second, weight = _class_pairs(index)
+    measured = (samples.intrudes, samples.typicality, samples.total_variation)
+    intruding, typicality, distance = (values.reshape(len(first), -1) for values in measured)  # a row for each pair
+    counts, n_mixed, share = np.bincount(index), intruding.shape[1], intruding.mean(1)
+    sizes = [effective_size(n_mixed, counts[c], counts[d], same=c == d) for c, d in zip(first, second, strict=True)]
+    low, high = zip(*map(wilson_interval, share, sizes), strict=True)
+    table = {"first": first, "second": second, "weight": weight, "n_mixed": n_mixed, "intrusion": share}
+    table |= {"low": low, "high": high, "typicality": np.median(typicality, 1)}
+    table |= {"atypical": (typicality <= MAX_ATYPICAL).mean(1), "total_variation": distance.mean(1)}
+    return pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
 
 
 def lambda_table(samples: MixedSamples, index: Rows) -> pd.DataFrame:
     """Return the mean distance of the two labels for each pair of classes and each fifth of lambda's range."""
     edges = np.linspace(0.0, 1.0, LAMBDA_BINS + 1)
     cell = np.minimum((samples.pairs.lam * LAMBDA_BINS).astype(np.intp), LAMBDA_BINS - 1)
-    frame = pd.DataFrame(
-        {
-            "first": index[samples.pairs.first],
-            "second": index[samples.pairs.second],
-            "lam_low": edges[cell],
-            "lam_high": edges[cell + 1],
-            "total_variation": samples.total_variation,
-        }
-    )
-    grouped = frame.groupby(["first", "second", "lam_low", "lam_high"])["total_variation"]
-    return grouped.agg(["size", "mean"]).rename(columns={"size": "n_mixed", "mean": "total_variation"}).reset_index()
+    classes = {"first": index[samples.pairs.first], "second": index[samples.pairs.second]}
+    cells = pd.DataFrame(classes | {"lam_low": edges[cell], "lam_high": edges[cell + 1]})
+    grouped = pd.Series(samples.total_variation).groupby([cells[name] for name in cells])
+    return grouped.agg(n_mixed="size", total_variation="mean").reset_index()
 
 
 def effective_size(count: int, first: int, second: int, same: bool) -> float:
@@ -249,18 +226,14 @@ def effective_size(count: int, first: int, second: int, same: bool) -> float:
     return 1.0 / (1.0 / count + 1.0 / disjoint)
 
 
-def _class_pairs(index: Rows) -> list[tuple[int, int, float]]:
-    """Return the pairs of classes that mixup draws most often, with weights of sum 1."""
+def _class_pairs(index: Rows) -> tuple[Rows, Rows, Values]:
+    """Return the pairs of classes that mixup draws most often, (p,) each, and their weights of sum 1."""
     counts = np.bincount(index)
-    pairs: list[tuple[int, int, float]] = []
-    for first in range(len(counts)):
-        if counts[first] > 1:
-            pairs.append((first, first, float(counts[first] * (counts[first] - 1))))
-        pairs += [(first, second, 2.0 * counts[first] * counts[second]) for second in range(first + 1, len(counts))]
-    pairs.sort(key=lambda pair: -pair[2])
-    frequent = sorted(pairs[:MAX_PAIRS])
-    total = sum(weight for *_, weight in frequent)
-    return [(first, second, weight / total) for first, second, weight in frequent]
+    first, second = np.triu_indices(len(counts))
+    weight = np.where(first == second, counts[first] * (counts[first] - 1), 2 * counts[first] * counts[second])
+    frequent = np.argsort(-weight, kind="stable")[: min(MAX_PAIRS, np.count_nonzero(weight))]
+    frequent.sort()
+    return first[frequent], second[frequent], weight[frequent] / weight[frequent].sum()
 
 
 def _draw_pairs(index: Rows, count: int, alpha: float, rng: np.random.Generator) -> MixedPairs:
@@ -268,20 +241,19 @@ def _draw_pairs(index: Rows, count: int, alpha: float, rng: np.random.Generator)
 
     The rows of a class are used equally often, and the weights are stratified quantiles of their distribution.
     """
-    pairs = _class_pairs(index)
-    size = max(MIN_PER_PAIR, count // len(pairs))
+    first_classes, second_classes, _ = _class_pairs(index)
+    size = max(MIN_PER_PAIR, count // len(first_classes))
     rows_of_class = [np.flatnonzero(index == c) for c in range(int(index.max()) + 1)]
-    first, second, lam = [], [], []
-    for first_class, second_class, _ in pairs:
-        rows = rows_of_class[first_class]
-        first.append(_cycle_shuffled(rows, size, rng))
-        if first_class == second_class:
-            position = np.searchsorted(rows, first[-1])
-            second.append(rows[(position + rng.integers(1, len(rows), size)) % len(rows)])  # any other row
+    drawn = []
+    for c, d in zip(first_classes, second_classes, strict=True):
+        rows = rows_of_class[c]
+        first = _cycle_shuffled(rows, size, rng)
+        if c == d:  # any other row of the class
+            second = rows[(np.searchsorted(rows, first) + rng.integers(1, len(rows), size)) % len(rows)]
         else:
-            second.append(_cycle_shuffled(rows_of_class[second_class], size, rng))
-        lam.append(beta.ppf((rng.permutation(size) + rng.random(size)) / size, alpha, alpha))
-    return MixedPairs(np.concatenate(first), np.concatenate(second), np.concatenate(lam))
+            second = _cycle_shuffled(rows_of_class[d], size, rng)
+        drawn.append((first, second, beta.ppf((rng.permutation(size) + rng.random(size)) / size, alpha, alpha)))
+    return MixedPairs(*map(np.concatenate, zip(*drawn, strict=True)))
 
 
 def _cycle_shuffled(rows: Rows, size: int, rng: np.random.Generator) -> Rows:

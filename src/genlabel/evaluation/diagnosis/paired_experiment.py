@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, NamedTuple, cast
 
@@ -19,7 +19,7 @@ from genlabel.estimators import GenLabelClassifier
 from genlabel.evaluation.diagnosis.density_check import MeanDifference, mean_difference
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.labeling import GenLabel
-from genlabel.metrics import MIN_PROBABILITY
+from genlabel.metrics import MIN_PROBABILITY, row_losses
 from genlabel.mixing import Mixup
 from genlabel.mixing.base import blend
 from genlabel.model_selection.options import TrainingOptions
@@ -65,16 +65,10 @@ class PairedExperiment(NamedTuple):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each arm: its scores, its gain over plain training with interval, affinity and diversity."""
-        gains = {arm: self.gains[f"{arm} over vanilla"] for arm in ARMS if arm != "vanilla"}
-        columns = {
-            "log_loss": self.log_loss,
-            "accuracy": self.accuracy,
-            "gain": {arm: gain.mean for arm, gain in gains.items()},
-            "gain_low": {arm: gain.low for arm, gain in gains.items()},
-            "gain_high": {arm: gain.high for arm, gain in gains.items()},
-            "affinity": self.affinity,
-            "diversity": self.diversity,
-        }
+        gains = [self.gains[f"{arm} over vanilla"] for arm in MIXING_ARMS]
+        mean, low, high = (dict(zip(MIXING_ARMS, values, strict=True)) for values in zip(*gains, strict=True))
+        columns = {"log_loss": self.log_loss, "accuracy": self.accuracy, "gain": mean, "gain_low": low}
+        columns |= {"gain_high": high, "affinity": self.affinity, "diversity": self.diversity}
         return pd.DataFrame(columns, index=list(ARMS)).rename_axis("arm")
 
 
@@ -124,7 +118,7 @@ def run_paired_experiment(
     The only row of a class is trained on and never held out. `classes` (k,) are names for warnings about rare classes;
     `on_progress` receives the share of the work that is done. See `train_arms` for the rest.
     """
-    results = []
+    results: list[_FoldResult] = []
     for number, fold in enumerate(make_folds(folds, index, seed, "rare", classes=classes, groups=groups)):
 
         def report(event: ProgressEvent, number: int = number) -> None:
@@ -137,40 +131,35 @@ def run_paired_experiment(
         results.append(_measure_fold(arms, X, index, test, alpha, as_rng([seed, number])))
     if not results:
         return None
-    fold_of_row = np.repeat(np.arange(len(results)), [len(result.loss["vanilla"]) for result in results])
-    loss = {name: np.concatenate([result.loss[name] for result in results]) for name in ARMS}
-    accuracy = {name: float(np.concatenate([result.hit[name] for result in results]).mean()) for name in ARMS}
-    mixed_accuracy = {name: float(np.mean([result.mixed_accuracy[name] for result in results])) for name in MIXING_ARMS}
-    training_loss = {name: float(np.mean([result.training_loss[name] for result in results])) for name in ARMS}
+
+    def combine(name: str, function: Callable[[list[Any]], Any]) -> dict[str, Any]:
+        return {arm: function([result[name][arm] for result in results]) for arm in results[0][name]}
+
+    fold_of_row = np.repeat(np.arange(len(results)), [len(result["loss"]["vanilla"]) for result in results])
+    loss, hit = combine("loss", np.concatenate), combine("hit", np.concatenate)
+    accuracy = {arm: float(values.mean()) for arm, values in hit.items()}
+    mixed_accuracy = combine("mixed_accuracy", lambda values: float(np.mean(values)))
+    training_loss = combine("training_loss", lambda values: float(np.mean(values)))
     comparisons = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
     return PairedExperiment(
-        rows=len(loss["vanilla"]),
+        rows=len(fold_of_row),
         folds=len(results),
-        log_loss={name: float(values.mean()) for name, values in loss.items()},
+        log_loss={arm: float(values.mean()) for arm, values in loss.items()},
         accuracy=accuracy,
         gains={
             f"{arm} over {rival}": mean_difference(loss[rival], loss[arm], fold_of_row) for arm, rival in comparisons
         },
         affinity={
-            name: value / accuracy["vanilla"] if accuracy["vanilla"] else np.nan
-            for name, value in mixed_accuracy.items()
+            arm: value / accuracy["vanilla"] if accuracy["vanilla"] else np.nan for arm, value in mixed_accuracy.items()
         },
-        diversity={name: training_loss[name] / max(training_loss["vanilla"], 1e-12) for name in MIXING_ARMS},
+        diversity={arm: training_loss[arm] / max(training_loss["vanilla"], 1e-12) for arm in MIXING_ARMS},
         training_loss=training_loss,
-        counts={name: reduce(add, [result.counts[name] for result in results]) for name in ARMS},
+        counts=combine("counts", partial(reduce, add)),
     )
 
 
-class _FoldResult(NamedTuple):
-    """Measurements of one fold, by arm."""
-
-    loss: dict[str, Values]
-    hit: dict[str, Values]
-    mixed_accuracy: dict[str, float]
-    """Accuracy of plain training on mixed samples, by the method of their labels."""
-    training_loss: dict[str, float]
-    """Cross-entropy of each arm on the kind of points that it was trained on."""
-    counts: dict[str, PredictionCounts]
+_FoldResult = dict[str, dict[str, Any]]
+"""Measurements of one fold, by name and arm: those of the rows (m,), means over mixed samples, counts."""
 
 
 def _measure_fold(
@@ -178,14 +167,14 @@ def _measure_fold(
 ) -> _FoldResult:
     """Measure the arms on the held-out rows of a fold, on mixed samples of them, and on mixed training rows."""
 
-    def log_proba_of(name: str, points: Values) -> Values:
-        return np.maximum(arms[name].predict_log_proba(points), np.log(MIN_PROBABILITY))
+    def log_proba_of(arm: str, points: Values) -> Values:
+        return np.maximum(arms[arm].predict_log_proba(points), np.log(MIN_PROBABILITY))
 
     def density_labels(points: Values) -> Values:
         return np.exp(cast(GenLabel, arms["GenLabel"].labeler_).log_posterior(arms["GenLabel"].scaler_(points)))
 
     y_test = index[test]
-    log_proba = {name: log_proba_of(name, X[test]) for name in arms}
+    log_proba = {arm: log_proba_of(arm, X[test]) for arm in ARMS}
     mixed, labels = _mix_rows(X[test], y_test, alpha, rng)
     predicted = arms["vanilla"].predict_log_proba(mixed).argmax(1)
     mixed_classes = {"mixup": labels.argmax(1), "GenLabel": density_labels(mixed).argmax(1)}
@@ -196,18 +185,17 @@ def _measure_fold(
         "mixup": (mixed, labels),
         "GenLabel": (mixed, density_labels(mixed)),
     }
-    training_loss = {}
-    for name, (points, targets) in training.items():
-        training_loss[name] = float(-(targets * log_proba_of(name, points)).sum(1).mean())
-    return _FoldResult(
-        loss={name: -values[np.arange(len(y_test)), y_test] for name, values in log_proba.items()},
-        hit={name: (values.argmax(1) == y_test).astype(np.float64) for name, values in log_proba.items()},
-        mixed_accuracy={name: float((predicted == classes).mean()) for name, classes in mixed_classes.items()},
-        training_loss=training_loss,
-        counts={
-            name: PredictionCounts.of(values, y_test, range(values.shape[1])) for name, values in log_proba.items()
+    return {
+        "loss": {arm: row_losses(values, y_test) for arm, values in log_proba.items()},
+        "hit": {arm: values.argmax(1) == y_test for arm, values in log_proba.items()},
+        "mixed_accuracy": {arm: (predicted == classes).mean() for arm, classes in mixed_classes.items()},
+        "training_loss": {
+            arm: -(targets * log_proba_of(arm, points)).sum(1).mean() for arm, (points, targets) in training.items()
         },
-    )
+        "counts": {
+            arm: PredictionCounts.of(values, y_test, range(values.shape[1])) for arm, values in log_proba.items()
+        },
+    }
 
 
 def _mix_rows(X: Values, index: Rows, alpha: float, rng: np.random.Generator) -> tuple[Values, Values]:

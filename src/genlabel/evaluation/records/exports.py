@@ -43,7 +43,9 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
     >>> with TemporaryDirectory() as folder:
     ...     with open_store(f"{folder}/run.sqlite", COMPARISON) as store:
     ...         store.write([record], {"iris/mixup/split=0": "fingerprint"})
+    ...         print(store.done)
     ...     load_records(f"{folder}/run.sqlite", COMPARISON).frame[["id", "accuracy"]].to_dict("records")
+    {'iris/mixup/split=0': 'fingerprint'}
     [{'id': 'iris/mixup/split=0', 'accuracy': 0.96}]
     """
     path, files = Path(path), [Path(path)]
@@ -60,21 +62,18 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
         raise FileNotFoundError(f"there is no file of records {str(path)!r}; {hint}")
     elif store_class is not None:
         return store_class.load(path, schema)
-    rows: dict[str, _Row] = {}
-    sources: dict[str, Path] = {}
+    rows: dict[str, tuple[_Row, Path]] = {}
     settings: dict[str, Any] = {}
     for file in files:
         export = _load_export(file, schema)
         settings = {} if path.is_dir() else dict(export["settings"])
         for row in _read_rows(export, schema):
-            if row["id"] in rows:
-                raise ValueError(
-                    f"{row['id']!r} is in {str(sources[row['id']])!r} and {str(file)!r}; remove one of them, or name a "
-                    "file"
-                )
-            rows[row["id"]] = row
-            sources[row["id"]] = file
-    frame = make_frame(rows.values(), schema)
+            name = row["id"]
+            if name in rows:
+                first, second = str(rows[name][1]), str(file)
+                raise ValueError(f"{name!r} is in {first!r} and {second!r}; remove one of them, or name a file")
+            rows[name] = row, file
+    frame = make_frame([row for row, _ in rows.values()], schema)
     return RecordSet(frame, {}, settings, frame[list(schema.fields)])  # an export has neither failures nor requests
 
 
@@ -140,30 +139,36 @@ def _pack_line(
     """Return rows that differ only in the lists as one line, with None for combinations without a row."""
     by_combination = {tuple(row[name] for name in schema.lists): row for row in group}
     rows = [by_combination.get(combination) for combination in combinations]
+
+    def pack(metric: str) -> list[float | None]:
+        """Return the rounded values of a metric, None for a missing row or NaN."""
+        return [None if row is None or isnan(row[metric]) else schema.round_metric(metric, row[metric]) for row in rows]
+
     not_metrics = {"id", "seconds", "parameters", "versions", "fingerprint", *schema.fields, *schema.facts}
-    metrics = {name: _pack_metric(name, rows, schema) for name in group[0] if name not in not_metrics}
-    facts = [row or {} for row in rows]
+    metrics = {name: pack(name) for name in group[0] if name not in not_metrics}
     parameters = [{} if row is None else row["parameters"] for row in rows]
     trains_runs_alone = set(schema.trial._fields) == set(schema.fields)
-    total = round(sum(row["seconds"] for row in group), 3)
     return {
         "cells": [group[0][name] for name in _line_fields(schema)],
-        "seconds": _pack_metric("seconds", rows, schema) if trains_runs_alone else total,
+        "seconds": pack("seconds") if trains_runs_alone else round(sum(row["seconds"] for row in group), 3),
         "version": _index([None if row is None else _dump_versions(row) for row in rows], versions),
         "fingerprint": _index([None if row is None else row["fingerprint"] for row in rows], fingerprints),
         "metrics": {name: values for name, values in metrics.items() if any(value is not None for value in values)},
-        "parameters": {
-            name: _encode(name, parameters) for name in sorted({name for row in parameters for name in row})
-        },
-        "facts": {name: _encode(name, facts) for name in schema.facts},
+        "parameters": {name: _encode(name, parameters) for name in sorted(set().union(*parameters))},
+        "facts": {name: _encode(name, [row or {} for row in rows]) for name in schema.facts},
     }
 
 
 def _read_rows(export: Mapping[str, Any], schema: RecordSchema) -> Iterator[_Row]:
     """Yield the rows of an export."""
-    lists = export["lists"]
-    combinations = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+    combinations = list(product(*export["lists"].values()))
     count = len(combinations)
+
+    def decode(encoded: Mapping[str, Any], i: int) -> dict[str, Any]:
+        """Return the values of row i by name, without those that the row lacks."""
+        indices = {name: _expand(index, count)[i] for name, (_, index) in encoded.items()}
+        return {name: encoded[name][0][index] for name, index in indices.items() if index is not None}
+
     for line in export["lines"]:
         common = dict(zip(_line_fields(schema), line["cells"], strict=True))
         version, fingerprint = _expand(line["version"], count), _expand(line["fingerprint"], count)
@@ -172,39 +177,23 @@ def _read_rows(export: Mapping[str, Any], schema: RecordSchema) -> Iterator[_Row
         if not isinstance(seconds, list):  # the total of the line
             seconds = [seconds / len(present)] * count
         for i in present:
-            key = schema.key(**common, **combinations[i])
+            key = schema.key(**common, **dict(zip(export["lists"], combinations[i], strict=True)))
             yield key.fields | {
                 "id": key.id,
                 "seconds": seconds[i],
                 "versions": export["versions"][version[i]],
                 "fingerprint": export["fingerprints"][fingerprint[i]],
                 "metrics": {name: values[i] for name, values in line["metrics"].items() if values[i] is not None},
-                "parameters": _decode(line["parameters"], i, count),
-                "facts": _decode(line["facts"], i, count),
+                "parameters": decode(line["parameters"], i),
+                "facts": decode(line["facts"], i),
             }
-
-
-def _pack_metric(metric: str, rows: Sequence[_Row | None], schema: RecordSchema) -> list[float | None]:
-    """Return the rounded values of a metric, None for a missing row or NaN."""
-    values = [None if row is None or isnan(row[metric]) else row[metric] for row in rows]
-    return [None if value is None else schema.round_metric(metric, value) for value in values]
 
 
 def _encode(name: str, rows: Sequence[_Row]) -> tuple[list[Any], _Indices]:
     """Return the distinct values of a name, and the index of the value of each row."""
     texts = [_dump(row[name]) if name in row else None for row in rows]
-    levels = [text for text in dict.fromkeys(texts) if text is not None]
+    levels = list(dict.fromkeys(text for text in texts if text is not None))
     return [json.loads(text) for text in levels], _index(texts, levels)
-
-
-def _decode(encoded: Mapping[str, Any], i: int, count: int) -> dict[str, Any]:
-    """Return the values of row i of `count` rows by name, without those that the row lacks."""
-    values = {}
-    for name, (levels, indices) in encoded.items():
-        index = _expand(indices, count)[i]
-        if index is not None:
-            values[name] = levels[index]
-    return values
 
 
 def _index(values: Sequence[str | None], levels: Sequence[str]) -> _Indices:

@@ -70,9 +70,7 @@ current.
 def fingerprint(**settings: Any) -> str:
     """Return a short hash of settings: equal wherever `describe` returns the same.
 
-    The hash covers all values, also those that a word stands for, such as the grid of "auto" and the candidates of a
-    stacked density. It does not cover the code, the names of our classes, parameters and modules, the data, and the
-    versions of libraries, which are saved in the records.
+    The hash does not cover the code, the data, and the versions of libraries, which are saved in the records.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> fingerprint(model=LogisticRegression(C=2.0), test_size=0.3)

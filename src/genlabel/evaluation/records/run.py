@@ -16,7 +16,7 @@ from logging import CRITICAL, getLogger
 from math import inf
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, cast
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
@@ -95,12 +95,9 @@ def run_trials(
         trials.setdefault(key.trial, []).append(key)
     requested = [key for group in trials.values() for key in group]
     current = {key.id: fingerprint(key) for key in requested}
-    ordered = list(trials) if order is None else sorted(trials, key=order)
-    todo = []
-    for trial in ordered:
-        missing = [key for key in trials[trial] if store.done.get(key.id) != current[key.id]]
-        if missing:
-            todo.append(missing)
+    ordered = trials if order is None else sorted(trials, key=order)
+    missing = ([key for key in trials[trial] if store.done.get(key.id) != current[key.id]] for trial in ordered)
+    todo = [keys for keys in missing if keys]
     store.request(requested)
     _delete_old_failures(store, current)
     if callback is not None:
@@ -129,15 +126,13 @@ def _delete_old_failures(store: RecordStore, current: Mapping[str, str]) -> None
     content = store.read()
     if not content.failures:
         return
-    incomplete, trials = set(), set()
-    for fields in content.requested.to_dict("records"):
-        key = store.schema.key(**{str(name): value for name, value in fields.items()})
-        if key.id in current:
-            trials.add(key.trial)
+    keys = [store.schema.key(**fields) for fields in cast(Any, content.requested.to_dict("records"))]
+    complete = {key.trial for key in keys if key.id in current}
+    for key in keys:
         recorded = store.done.get(key.id)
         if recorded is None or recorded != current.get(key.id, recorded):
-            incomplete.add(key.trial)
-    store.write_rows([], trials - incomplete)
+            complete.discard(key.trial)
+    store.write_rows([], complete)
 
 
 def software_versions() -> dict[str, str]:

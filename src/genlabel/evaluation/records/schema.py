@@ -150,16 +150,25 @@ def make_row(record: Record) -> dict[str, Any]:
     row: dict[str, Any] = {"id": key.id, "seconds": float(record["seconds"])}
     for name, number in {**metrics, "seconds": row["seconds"]}.items():
         if not isfinite(number):
-            raise ValueError(
-                f"{name}={number} of {key.id!r} is not a finite number; leave out metrics that do not apply"
-            )
-    dicts: dict[str, Any] = {"fields": key.fields, "parameters": record["parameters"], "metrics": metrics}
-    dicts |= {"versions": record["versions"], "facts": record.get("facts", {})}
-    for name, value in dicts.items():
+            hint = "leave out metrics that do not apply"
+            raise ValueError(f"{name}={number} of {key.id!r} is not a finite number; {hint}")
+    dicts: dict[str, Any] = {"facts": {}, **record, "fields": key.fields, "metrics": metrics}
+    for name in ("fields", "parameters", "metrics", "versions", "facts"):
         try:  # NumPy scalars and arrays become plain numbers and lists
-            row[name] = json.dumps(value, allow_nan=False, default=lambda part: part.tolist())
+            row[name] = json.dumps(dicts[name], allow_nan=False, default=lambda part: part.tolist())
         except (TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"{name} of {key.id!r} cannot be saved as JSON ({error}); use finite numbers, strings and lists"
-            ) from error
+            hint = "use finite numbers, strings and lists"
+            raise ValueError(f"{name} of {key.id!r} cannot be saved as JSON ({error}); {hint}") from error
     return row
+
+
+def plain_values(value: Any, nonfinite: Callable[[float], Any] = lambda value: None) -> Any:
+    """Return a value, and what a dict or list contains, as plain values for JSON; NaN and infinity become None."""
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(part, nonfinite) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(part, nonfinite) for part in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else nonfinite(value)
+    return value if isinstance(value, bool | int | str) or value is None else str(value)

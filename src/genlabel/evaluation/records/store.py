@@ -121,13 +121,7 @@ def open_store(
 
     Examples
     --------
-    >>> from genlabel.evaluation.records.schema import COMPARISON, Fit
-    >>> record = {"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"accuracy": 0.96}, "seconds": 1.0,
-    ...           "versions": {}}
-    >>> with open_store(None, COMPARISON) as store:
-    ...     store.write([record], {"iris/mixup/split=0": "fingerprint"})
-    ...     store.done
-    {'iris/mixup/split=0': 'fingerprint'}
+    See :func:`genlabel.evaluation.records.load_records`.
     """
     path = MEMORY if path is None else Path(path)
     check_store(path, schema, restart)

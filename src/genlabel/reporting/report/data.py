@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import isnan
 from operator import add
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from genlabel.data.tables import Table
-from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.comparison import MIN_SPLITS, PRIOR_BASELINE, PairedDifference, pair_methods, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
-from genlabel.evaluation.verdict import MIN_SPLITS, PairedDifference, as_plain, pair_methods, rank_methods
 from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
 
 MIN_SPEEDUP = 5.0
@@ -80,14 +79,13 @@ class ReportData:
     @cached_property
     def best(self) -> str:
         """Method of the lowest log-loss, except the prior baseline; without a comparison, the best arm."""
-        methods = [name for name in [*self.ranking, *self._ranked_arms] if name != PRIOR_BASELINE]
-        return next(iter([*methods, *self.ranking]), "")
+        return next((name for name in [*self.ranking, *self.arms] if name != PRIOR_BASELINE), PRIOR_BASELINE)
 
     @property
-    def _ranked_arms(self) -> list[str]:
+    def arms(self) -> list[str]:
         """Arms of the paired experiment, the lowest log-loss first."""
         experiment = self.diagnosis.experiment if self.diagnosis is not None else None
-        return [] if experiment is None else sorted(experiment.log_loss, key=lambda arm: experiment.log_loss[arm])
+        return [] if experiment is None else sorted(experiment.log_loss, key=experiment.log_loss.__getitem__)
 
     @cached_property
     def compared_counts(self) -> dict[str, PredictionCounts]:
@@ -106,13 +104,8 @@ class ReportData:
     @property
     def counted_method(self) -> str:
         """The best method whose predictions are counted; empty if there is none."""
-        order = [self.best, *self.ranking] if self.compared_counts else self._ranked_arms
+        order = [self.best, *self.ranking] if self.compared_counts else self.arms
         return next((name for name in order if name in self.counts), "")
-
-    @property
-    def best_counts(self) -> PredictionCounts:
-        """Counts of the method `counted_method`."""
-        return self.counts[self.counted_method]
 
     @property
     def repeats_of_a_row(self) -> float:
@@ -120,15 +113,10 @@ class ReportData:
         return max(1.0, self.n_splits * self.test_size) if self.compared_counts else 1.0
 
     @cached_property
-    def comparison(self) -> dict[str, Any]:
-        """Summary, ranking, pairs and verdict of the comparison as plain values."""
-        return {} if self.results is None else as_plain(self.results, self.test_size)
-
-    @cached_property
     def near(self) -> list[str]:
         """Methods within noise of the best one."""
-        pairs = [(name, self.pair(self.best, name)) for name in self.ranking if name != self.best]
-        return [name for name, pair in pairs if pair is not None and pair.within_noise]
+        pairs = {name: self.pair(self.best, name) for name in self.ranking if name != self.best}
+        return [name for name, pair in pairs.items() if pair is not None and pair.within_noise]
 
     def mean(self, method: str, score: str) -> float:
         """Return the mean of a score over the splits; NaN where it was not measured."""
@@ -145,27 +133,24 @@ class ReportData:
 
 def headline(data: ReportData) -> str:
     """Return the verdict in one or two sentences."""
-    sentences = []
-    if data.diagnosis is not None:
-        sentences.append(data.diagnosis.verdict.sentence)
+    sentences = [] if data.diagnosis is None else [data.diagnosis.verdict.sentence]
     if data.results is not None:
-        if data.n_splits == 1:
-            rest = "one split shows no noise"
-        elif data.near:
-            rest = f"{list_names(data.near)} {'is' if len(data.near) == 1 else 'are'} within noise of it"
-        else:
-            rest = "every other method is worse beyond the noise"
+        rest = near_words(data) or "every other method is worse beyond the noise"
         sentences.append(f"Lowest held-out log-loss: {data.best}; {rest}.")
     return " ".join(sentences)
 
 
+def near_words(data: ReportData) -> str:
+    """Return which methods are within noise of the best one, in words; empty if there are none."""
+    if data.n_splits == 1:
+        return "one split shows no noise"
+    return f"{list_names(data.near)} {'is' if len(data.near) == 1 else 'are'} within noise of it" if data.near else ""
+
+
 def answers(data: ReportData) -> dict[str, list[str]]:
     """Return paragraphs by question; a question without an answer is left out."""
-    paragraphs = {
-        "Would mixing help?": mixing_answer(data),
-        "What should I train?": training_answer(data),
-        "How far can I trust it?": trust_answer(data),
-    }
+    paragraphs = {"Would mixing help?": mixing_answer(data), "What should I train?": training_answer(data)}
+    paragraphs["How far can I trust it?"] = trust_answer(data)
     return {question: lines for question, lines in paragraphs.items() if lines}
 
 
@@ -202,15 +187,13 @@ def training_answer(data: ReportData) -> list[str]:
     )
     if n_splits == 1:
         return [first, "One split shows no noise, so no method can be called better; --n-splits 10 says more."]
-    near = "Every other method is worse beyond the noise."
-    if data.near:
-        near = f"Within noise of it: {list_names(data.near)}."
-    lines = [f"{first} {near}"]
+    near = f"Within noise of it: {list_names(data.near)}." if data.near else ""
+    lines = [f"{first} {near or 'Every other method is worse beyond the noise.'}"]
     seconds = {name: data.mean(name, "seconds") for name in [best, *data.near] if name != PRIOR_BASELINE}
     fastest = min(seconds, key=lambda name: seconds[name])
     if fastest != best and seconds[best] >= MIN_SPEEDUP * seconds[fastest]:
-        fast_time = f"{seconds[fastest]:.2g} s" if seconds[fastest] >= 0.01 else "under 0.01 s"
-        best_time = f"{seconds[best]:.2g} s" if seconds[best] >= 0.01 else "under 0.01 s"
+        times = (seconds[fastest], seconds[best])
+        fast_time, best_time = (f"{time:.2g} s" if time >= 0.01 else "under 0.01 s" for time in times)
         lines.append(f"Of these {fastest} is the fastest: {fast_time} per fit, {best_time} for {best}.")
     if n_splits < MIN_SPLITS:
         lines.append(f"So few splits ({n_splits}) say little about the noise; --n-splits 10 says more.")
@@ -221,7 +204,7 @@ def trust_answer(data: ReportData) -> list[str]:
     """Return sentences about accuracy next to guessing, calibration, and the weakest class."""
     if not data.counted_method:
         return []
-    method, counts = data.counted_method, data.best_counts
+    method, counts = data.counted_method, data.counts[data.counted_method]
     accuracy = counts.confusion.diagonal().sum() / counts.rows
     majority = counts.class_counts.max() / counts.rows
     recall = np.where(np.isnan(counts.recall), np.inf, counts.recall)

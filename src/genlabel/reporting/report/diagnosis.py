@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -25,7 +26,7 @@ from genlabel.reporting.html import (
     number_cell,
     percent,
 )
-from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
+from genlabel.reporting.report.data import Block, Chart, ReportSection
 
 INTRODUCTION = (
     "Three networks that differ in their training data: rows; rows and mixed samples with mixup's labels; the same "
@@ -43,11 +44,8 @@ MAX_TITLE_NAME, MAX_CELL_NAME = 13, 24
 Values = NDArray[np.float64]
 
 
-def mixing_section(data: ReportData) -> ReportSection | None:
-    """Return the section about the verdict; None without a diagnosis."""
-    diagnosis = data.diagnosis
-    if diagnosis is None:
-        return None
+def mixing_section(diagnosis: Diagnosis) -> ReportSection:
+    """Return the section about the verdict."""
     if diagnosis.experiment is None:
         return ReportSection("mixing", "Would mixing help", [diagnosis.verdict.reasons, _density_check(diagnosis)])
     experiment = diagnosis.experiment
@@ -60,21 +58,18 @@ def mixing_section(data: ReportData) -> ReportSection | None:
     figure = charts.new_figure(7.2, 2.9)
     draw_gains(figure.subplots(), experiment)
     chart = Chart(figure, "Gains in the paired experiment", caption)
+    scores = experiment.to_frame().assign(accuracy=lambda frame: 100 * frame["accuracy"])
+    columns = {"log-loss": ("log_loss", 4), "accuracy %": ("accuracy", 1), "affinity": ("affinity", 2)}
+    columns["diversity"] = ("diversity", 2)
     rows: list[Row] = [
-        [
-            arm,
-            number_cell(experiment.log_loss[arm], 4),
-            number_cell(100 * experiment.accuracy[arm], 1),
-            number_cell(experiment.affinity.get(arm, float("nan")), 2),
-            number_cell(experiment.diversity.get(arm, float("nan")), 2),
-        ]
-        for arm in charts.ARM_COLORS
+        [str(arm), *(number_cell(values[name], digits) for name, digits in columns.values())]
+        for arm, values in scores.iterrows()
     ]
     caption = (
         "Networks alone. Affinity: accuracy of plain training (vanilla) on mixed samples over that on rows; diversity: "
         "training loss on mixed samples over that on rows. Neither alone predicts the gain."
     )
-    table = DataTable(caption, ["arm", "log-loss", "accuracy %", "affinity", "diversity"], rows)
+    table = DataTable(caption, ["arm", *columns], rows)
     blocks = [INTRODUCTION, chart, table, _density_check(diagnosis)]
     return ReportSection("mixing", "Would mixing help: a paired experiment", blocks)
 
@@ -93,18 +88,15 @@ def _density_check(diagnosis: Diagnosis) -> Block:
     return Chart(figure, "Can the stacked density be trusted", caption)
 
 
-def intrusion_section(data: ReportData) -> ReportSection | None:
-    """Return the section about where mixed samples land; None where none were measured."""
-    diagnosis = data.diagnosis
-    if diagnosis is None or diagnosis.mixed is None:
-        return None
-    k, mean, pairs = len(diagnosis.classes), diagnosis.mixed.means, diagnosis.mixed.pairs
+def intrusion_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSection:
+    """Return the section about where mixed samples land."""
+    k, mean, pairs = len(diagnosis.classes), mixed.means, mixed.pairs
     figure = charts.heat_map_figure(k) if k <= MAX_CLASSES else charts.new_figure(7.2, 4.6)
-    draw_intrusion(figure.subplots(), diagnosis, diagnosis.mixed)
+    draw_intrusion(figure.subplots(), diagnosis, mixed)
     worst = pairs.iloc[int(pairs["low"].argmax())]
     caption = (
         f"{percent(mean['intrusion'])} of mixup's mixed samples land among another class; with permuted labels it is "
-        f"{percent(diagnosis.mixed.chance)}. "
+        f"{percent(mixed.chance)}. "
     )
     if worst["intrusion"] > 0:
         caption += (
@@ -135,32 +127,23 @@ def intrusion_section(data: ReportData) -> ReportSection | None:
     return ReportSection("intrusion", "Where mixed samples land", [chart, table])
 
 
-def label_section(data: ReportData) -> ReportSection | None:
-    """Return the section about the two labels of mixed samples, along lambda and where they differ most.
-
-    None where none were measured.
-    """
-    diagnosis = data.diagnosis
-    if diagnosis is None or diagnosis.mixed is None:
-        return None
-    mixed = diagnosis.mixed
+def label_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSection:
+    """Return the section about the two labels of mixed samples, along lambda and where they differ most."""
     samples, names = mixed.samples, [name_of(name, MAX_CELL_NAME) for name in diagnosis.classes]
     lam = samples.pairs.lam
     has_both = np.minimum(lam, 1.0 - lam) >= MIN_PARENT_WEIGHT
     order = np.argsort(-np.where(has_both, samples.total_variation, -1.0), kind="stable")[:MAX_LABEL_ROWS]
-    rows: list[Row] = []
-    for number in order:
-        parents = [samples.pairs.first[number], samples.pairs.second[number]]
-        rows.append(
-            [
-                *(number_cell(mixed.rows[row], 0) for row in parents),
-                *(str(diagnosis.classes[mixed.class_index[row]]) for row in parents),
-                number_cell(float(lam[number]), 2),
-                *(format_label(label[number], names) for label in (samples.linear_labels, samples.density_labels)),
-                number_cell(float(samples.total_variation[number]), 2),
-                number_cell(float(samples.typicality[number]), 3),
-            ]
-        )
+    rows: list[Row] = [
+        [
+            *(number_cell(mixed.rows[row], 0) for row in parents),
+            *(str(diagnosis.classes[mixed.class_index[row]]) for row in parents),
+            number_cell(float(lam[number]), 2),
+            *(format_label(label[number], names) for label in (samples.linear_labels, samples.density_labels)),
+            number_cell(float(samples.total_variation[number]), 2),
+            number_cell(float(samples.typicality[number]), 3),
+        ]
+        for number, *parents in zip(order, samples.pairs.first[order], samples.pairs.second[order], strict=True)
+    ]
     head = ["row 1", "row 2", "class 1", "class 2", "lambda", "mixup's label", "the stacked density's"]
     caption = (
         "Mixed samples whose two labels differ most, of those with a tenth of either parent at least; rows are counted "
@@ -174,32 +157,28 @@ def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
     """Draw the mean label of the stacked density along lambda and mixup's lines, for the pairs that differ most."""
     different = mixed.pairs[mixed.pairs["class_1"] != mixed.pairs["class_2"]]
     worst = different.sort_values("total_variation", ascending=False).head(MAX_LABEL_PAIRS)
-    classes = diagnosis.classes.tolist()
+    classes, names = diagnosis.classes.tolist(), [name_of(name) for name in diagnosis.classes]
     pairs = [tuple(map(classes.index, pair)) for pair in worst[["class_1", "class_2"]].to_numpy().tolist()]
     if not pairs:
         return []
+    n_curves = min(len(classes), 3)
     figure = charts.new_figure(1.2 + 2.5 * len(pairs), 3.1)
     axes = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
     for ax, (first, second) in zip(axes, pairs, strict=True):
         lam, labels = _labels_of_pair(mixed, first, second)
-        columns = [labels[:, first], labels[:, second]]
-        if len(classes) > 2:
-            columns.append(1.0 - labels[:, first] - labels[:, second])
+        columns = [labels[:, first], labels[:, second], 1.0 - labels[:, first] - labels[:, second]][:n_curves]
         ax.plot([0, 1], [0, 1], "--", color=charts.PALETTE[0], linewidth=1.4)
         ax.plot([0, 1], [1, 0], "--", color=charts.PALETTE[1], linewidth=1.4)
-        names = [name_of(classes[first]), name_of(classes[second]), "all other classes"]
-        curves = [
-            _mean_curve(lam, column, name, color)
-            for column, name, color in zip(columns, names, charts.PALETTE, strict=False)
-        ]
+        curve_names = (names[first], names[second], "all other classes")
+        curves = list(map(partial(_mean_curve, lam), columns, curve_names, charts.PALETTE))
         charts.draw_curves(ax, curves, "lambda: weight of the first class", "probability" if ax is axes[0] else "")
         title = " with ".join(name_of(classes[c], MAX_TITLE_NAME) for c in (first, second))
         ax.set_title(charts.plain_text(title), fontsize=10)
-    names = ["first class", "second class", *(["all other classes"] if len(classes) > 2 else [])]
-    handles = [Line2D([], [], color=color, label=name) for color, name in zip(charts.PALETTE, names, strict=False)]
+    legend = ["first class", "second class", "all other classes"][:n_curves]
+    handles = [Line2D([], [], color=color, label=label) for color, label in zip(charts.PALETTE, legend, strict=False)]
     handles.append(Line2D([], [], color=charts.GRAY, linestyle="--", label="dashed: mixup's label"))
     figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)
-    return [Chart(figure, "Labels of mixed samples along lambda", _label_caption(diagnosis, mixed, *pairs[0]))]
+    return [Chart(figure, "Labels of mixed samples along lambda", _label_caption(mixed, names, *pairs[0]))]
 
 
 def _labels_of_pair(mixed: MixedSampleStats, first_class: int, second_class: int) -> tuple[Values, Values]:
@@ -225,11 +204,10 @@ def _mean_curve(lam: Values, values: Values, name: str, color: str) -> charts.Cu
     return charts.Curve(x, y, tips, color)
 
 
-def _label_caption(diagnosis: Diagnosis, mixed: MixedSampleStats, first: int, second: int) -> str:
+def _label_caption(mixed: MixedSampleStats, names: list[str], first: int, second: int) -> str:
     """Return a sentence about both labels near lambda = 1/2 of the pair whose labels differ most."""
     lam, labels = _labels_of_pair(mixed, first, second)
     middle = np.abs(lam - 0.5) <= 0.15
-    names = [name_of(name) for name in diagnosis.classes]
     text = f"The labels differ most for mixed samples of {names[first]} with {names[second]}."
     if middle.sum() < MIN_BIN:
         return text

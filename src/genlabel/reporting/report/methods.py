@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.comparison import PRIOR_BASELINE, accuracy_in_percent, as_plain, summarize
 from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
-from genlabel.evaluation.verdict import accuracy_in_percent
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, plot_comparison
 from genlabel.reporting.html import (
@@ -18,25 +17,15 @@ from genlabel.reporting.html import (
     Row,
     TableCell,
     count_of,
-    list_names,
     name_of,
     number_cell,
     percent,
     percent_cell,
     signed,
 )
-from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection
+from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection, near_words
+from genlabel.reporting.terminal import COLUMNS, score_texts
 
-SCORES = {
-    "log_loss": ("log-loss", 4),
-    "accuracy": ("accuracy %", 2),
-    "balanced_accuracy": ("balanced %", 1),
-    "auc": ("AUC", 3),
-    "brier": ("Brier", 3),
-    "calibration_error": ("calibration error", 3),
-    "seconds": ("s per fit", 2),
-}
-"""Title and digits of each score."""
 MAX_FULL_CLASSES = 8
 """Maximum of classes of a confusion matrix with all cells; for more classes the frequent errors are listed too."""
 MAX_ERRORS = 12
@@ -44,22 +33,14 @@ MIN_PREDICTIONS = 5
 """Minimum number of predictions of a bin of probability that is drawn."""
 
 
-def comparison_section(data: ReportData) -> ReportSection | None:
-    """Return the section with scores and pairs of methods; None without a comparison."""
-    results = data.results
-    if results is None:
-        return None
+def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection:
+    """Return the section with scores and pairs of methods."""
     # the prior baseline lies far from the others
     shown = [name for name in data.ranking if name != PRIOR_BASELINE] or data.ranking
     ordered = pd.concat([results[results["method"] == name] for name in shown])
-    best, near, prior = data.best, data.near, data.mean(PRIOR_BASELINE, "log_loss")
+    best, near, prior = data.best, near_words(data), data.mean(PRIOR_BASELINE, "log_loss")
     caption = f"{best} has the lowest log-loss, {data.mean(best, 'log_loss'):.3f} nats"
-    if data.n_splits == 1:
-        caption += "; one split shows no noise. "
-    elif near:
-        caption += f"; {list_names(near)} {'is' if len(near) == 1 else 'are'} within noise of it. "
-    else:
-        caption += ", clearly. "
+    caption += f"; {near}. " if near else ", clearly. "
     if not isnan(prior):
         caption += f"The prior baseline, which does not use the features, has {prior:.3f}. "
     if data.n_splits > 1:
@@ -69,7 +50,7 @@ def comparison_section(data: ReportData) -> ReportSection | None:
         )
     chart = Chart(plot_comparison(ordered, test_size=data.test_size), "Scores of the methods", caption)
     rows: list[Row] = []
-    for pair in data.comparison["pairs"]:
+    for pair in as_plain(results, data.test_size)["pairs"]:
         low, high = pair["low"], pair["high"]
         interval, result = "", "unknown"
         if low is not None and high is not None:
@@ -85,46 +66,38 @@ def comparison_section(data: ReportData) -> ReportSection | None:
 
 
 def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
-    results = accuracy_in_percent(results)
-    columns = {name: column for name, column in SCORES.items() if name in results}
-    rows: list[Row] = []
-    for method in data.ranking:
-        cells = []
-        for score, (_, digits) in columns.items():
-            values = results.loc[results["method"] == method, score]
-            cell = number_cell(values.mean(), digits)
-            if len(values) > 1 and score in ("log_loss", "accuracy") and cell.text:
-                cell = TableCell(f"{cell.text} ± {values.std():.{digits}f}", cell.value)
-            cells.append(cell)
-        rows.append([method, *cells])
+    summary = summarize(accuracy_in_percent(results))
+    columns = [column for column in COLUMNS if column[1] in results]
+    means = summary[[(score, "mean") for _, score, *_ in columns]]
+    rows: list[Row] = [
+        [method, *map(TableCell, score_texts(summary, method, columns), means.loc[method])] for method in data.ranking
+    ]
     caption = (
         f"Mean over {count_of(data.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
     )
-    head = ["method", *(title for title, _ in columns.values())]
+    head = ["method", *("calibration error" if title == "calibration" else title for title, *_ in columns)]
     return DataTable(caption, head, rows, best=[data.ranking.index(data.best)], sorted_by=1)
 
 
-def trust_section(data: ReportData) -> ReportSection | None:
-    """Return the section about held-out predictions; None where none were counted."""
-    if not data.counts:
-        return None
+def trust_section(data: ReportData) -> ReportSection:
+    """Return the section about held-out predictions, which were counted."""
     splits = count_of(data.n_splits, "split")
     source = f"{splits} of the comparison" if data.compared_counts else "folds of the paired experiment"
     introduction = f"Predictions of held-out rows, in the {source}."
     if data.repeats_of_a_row > 1:
         introduction += f" A row is held out, and counted, {data.repeats_of_a_row:.0f} times on average."
-    counts, method = data.best_counts, data.counted_method
-    n_rows = {str(name): int(number) for name, number in data.table.y.value_counts().items()}
+    method, counts = data.counted_method, data.counts[data.counted_method]
+    n_rows = data.table.y.astype(str).value_counts()
+    sizes = [n_rows.reindex(counts.classes, fill_value=0).to_numpy(), counts.class_counts]
     others = [name for name in charts.ARM_COLORS if name in data.counts and name != method]
     with np.errstate(invalid="ignore"):
         f1 = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
+    shares = [counts.precision, counts.recall, f1, *(data.counts[other].recall for other in others)]
     rows: list[Row] = [
         [
             name,
-            TableCell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
-            TableCell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
-            *(percent_cell(float(score[c])) for score in (counts.precision, counts.recall, f1)),
-            *(percent_cell(float(data.counts[other].recall[c])) for other in others),
+            *(TableCell(f"{size[c]:,}", int(size[c])) for size in sizes),
+            *(percent_cell(float(share[c])) for share in shares),
         ]
         for c, name in enumerate(counts.classes)
     ]
@@ -142,7 +115,7 @@ def _calibration_error(counts: PredictionCounts) -> float:
 
 def _calibration_chart(data: ReportData) -> Chart:
     methods = list(dict.fromkeys(name for name in (*charts.ARM_COLORS, data.counted_method) if name in data.counts))
-    best = data.best_counts
+    best = data.counts[data.counted_method]
     rare = int(best.class_counts.argmin()) if len(best.classes) == 2 else None
     x = "predicted probability" if rare is None else f"predicted probability of {name_of(best.classes[rare], 16)}"
     figure = charts.new_figure(0.8 + 2.5 * len(methods), 3.0)
@@ -221,11 +194,11 @@ def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
 
 
 def _error_table(method: str, counts: PredictionCounts, errors: NDArray[np.int64]) -> DataTable:
-    order = np.argsort(-errors, axis=None, kind="stable")[:MAX_ERRORS]
-    rows: list[Row] = []
-    for i, j in zip(*np.unravel_index(order, errors.shape), strict=True):
-        if errors[i, j]:
-            of_class = percent_cell(errors[i, j] / counts.class_counts[i])
-            rows.append([counts.classes[i], counts.classes[j], number_cell(errors[i, j], 0), of_class])
+    share = errors / np.maximum(counts.class_counts, 1)[:, None]
+    order = np.argsort(-errors, axis=None, kind="stable")[: min(MAX_ERRORS, np.count_nonzero(errors))]
+    rows: list[Row] = [
+        [counts.classes[i], counts.classes[j], number_cell(errors[i, j], 0), percent_cell(share[i, j])]
+        for i, j in zip(*np.unravel_index(order, errors.shape), strict=True)
+    ]
     head = ["true class", "predicted as", "times", "of its class"]
     return DataTable(f"The most frequent errors of {method}", head, rows, words=[1])

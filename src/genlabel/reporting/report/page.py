@@ -12,9 +12,10 @@ import pandas as pd
 from genlabel._atomic_io import atomic_write
 from genlabel.data.tables import ColumnSpec, Table
 from genlabel.data.tables.columns import kind_of
+from genlabel.evaluation.comparison import as_plain
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.records.run import software_versions
-from genlabel.reporting.charts import GRAY, THEME_COLORS, Bar, draw_bars, new_figure
+from genlabel.reporting.charts import GRAY, PALETTE, THEME_COLORS, Bar, draw_bars, new_figure
 from genlabel.reporting.html import DataTable, Row, TableCell, count_of, environment, name_of, percent, shorten
 from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection, answers, first_notes, headline
 from genlabel.reporting.report.diagnosis import intrusion_section, label_section, mixing_section
@@ -23,23 +24,9 @@ from genlabel.reporting.report.projection import projection_section, region_sect
 from genlabel.reporting.svg import inline_svg
 from genlabel.reporting.terminal import table_dict
 
-SECTIONS = (
-    comparison_section,
-    mixing_section,
-    intrusion_section,
-    label_section,
-    projection_section,
-    region_section,
-    trust_section,
+CSS_CLASSES = {"vanilla": "warns", "not mixup": "warns"} | dict.fromkeys(
+    ("no difference", "not tried", "not trusted"), "unsure"
 )
-"""Sections that need a comparison or a diagnosis, in their order."""
-CSS_CLASSES = {
-    "vanilla": "warns",
-    "not mixup": "warns",
-    "no difference": "unsure",
-    "not tried": "unsure",
-    "not trusted": "unsure",
-}
 """CSS class of the box at the top, by the word of the verdict."""
 MAX_BARS, MAX_COLUMNS = 24, 300
 
@@ -105,34 +92,46 @@ def write_report(
 
 def report_html(data: ReportData, json_name: str) -> str:
     """Return the page; `json_name` is the name of the file of its values."""
-    sections = [section for make in SECTIONS if (section := make(data)) is not None]
+    diagnosis, sections = data.diagnosis, []
+    if data.results is not None:
+        sections.append(comparison_section(data, data.results))
+    if diagnosis is not None:
+        sections.append(mixing_section(diagnosis))
+    if diagnosis is not None and diagnosis.mixed is not None:
+        sections += [intrusion_section(diagnosis, diagnosis.mixed), label_section(diagnosis, diagnosis.mixed)]
+        names = [str(name) for name in data.table.X.columns]
+        features = names if len(names) == diagnosis.d else None  # string columns became several features
+        if diagnosis.d > 1:
+            sections.append(projection_section(diagnosis, diagnosis.mixed, features))
+        if diagnosis.regions is not None:
+            sections.append(region_section(diagnosis, diagnosis.mixed, diagnosis.regions, features))
+    if data.counts:
+        sections.append(trust_section(data))
     n, d = data.table.X.shape
-    template = environment().get_template("report.j2")
-    return template.render(
-        name=shorten(data.table.name, 80),
-        size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(data.table.y.nunique(), 'class')}",
-        headline=headline(data),
-        answers=answers(data),
-        notes=first_notes(data),
-        css_class=CSS_CLASSES.get(data.diagnosis.verdict.word, "") if data.diagnosis is not None else "",
-        sections=[*sections, table_section(data), settings_section(data, json_name)],
-        inline_svg=inline_svg,
-        theme_colors=THEME_COLORS,
+    return (
+        environment()
+        .get_template("report.j2")
+        .render(
+            name=shorten(data.table.name, 80),
+            size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(data.table.y.nunique(), 'class')}",
+            headline=headline(data),
+            answers=answers(data),
+            notes=first_notes(data),
+            css_class=CSS_CLASSES.get(diagnosis.verdict.word, "") if diagnosis is not None else "",
+            sections=[*sections, table_section(data), settings_section(data, json_name)],
+            inline_svg=inline_svg,
+            theme_colors=THEME_COLORS,
+        )
     )
 
 
 def report_dict(data: ReportData) -> dict[str, Any]:
     """Return all values of the page as plain values."""
     about = table_dict(data.table)
-    values: dict[str, Any] = {
-        "table": {"name": about.pop("table"), **about, "notes": list(data.notes)},
-        "verdict": headline(data),
-        "settings": dict(data.settings),
-        "versions": software_versions(),
-        "command": data.command,
-    }
+    values = {"table": {"name": about.pop("table"), **about, "notes": list(data.notes)}, "verdict": headline(data)}
+    values |= {"settings": dict(data.settings), "versions": software_versions(), "command": data.command}
     if data.results is not None:
-        values["comparison"] = data.comparison
+        values["comparison"] = as_plain(data.results, data.test_size)
     if data.counts:
         values["held_out"] = {name: counts.to_dict() for name, counts in data.counts.items()}
     if data.diagnosis is not None:
@@ -144,22 +143,16 @@ def table_section(data: ReportData) -> ReportSection:
     """Return the section on the table: notes and leaks, classes, columns with the missing and distinct values."""
     counts = data.table.y.value_counts()
     k, n = len(counts), int(counts.sum())
-    bars = [
-        Bar(str(name), float(number), f"{number:,} ({percent(number / n)})")
-        for name, number in counts.head(MAX_BARS).items()
-    ]
+    sizes = [(str(name), int(number), PALETTE[0]) for name, number in counts.head(MAX_BARS).items()]
     if k > MAX_BARS:
-        rest = int(counts.iloc[MAX_BARS:].sum())
-        bars.append(Bar(f"{k - MAX_BARS} other classes", float(rest), f"{rest:,} ({percent(rest / n)})", GRAY))
+        sizes.append((f"{k - MAX_BARS} other classes", int(counts.iloc[MAX_BARS:].sum()), GRAY))
+    bars = [Bar(name, float(size), f"{size:,} ({percent(size / n)})", color) for name, size, color in sizes]
+    ratio = counts.iloc[0] / counts.iloc[-1]
+    smallest = f"{ratio:.1f} times as many as the smallest, {name_of(counts.index[-1])}."
     caption = (
         f"{count_of(k, 'class')}, {count_of(n, 'row')}: the largest, {name_of(counts.index[0])}, has "
-        f"{percent(counts.iloc[0] / n)} of the rows, "
+        f"{percent(counts.iloc[0] / n)} of the rows, {smallest if ratio >= 1.05 else 'and all have about as many.'}"
     )
-    ratio = counts.iloc[0] / counts.iloc[-1]
-    if ratio < 1.05:
-        caption += "and all have about as many."
-    else:
-        caption += f"{ratio:.1f} times as many as the smallest, {name_of(counts.index[-1])}."
     figure = new_figure(7.2, 0.9 + 0.27 * len(bars))
     draw_bars(figure.subplots(), bars, "rows")
     chart = Chart(figure, "Rows of each class", caption)
@@ -190,5 +183,5 @@ def settings_section(data: ReportData, json_name: str) -> ReportSection:
         facts["diagnosis"] = ", ".join(settings)
     facts["versions"] = ", ".join(f"{name} {number}" for name, number in software_versions().items())
     facts["values"] = f"all of them are in {json_name}, in the folder of this page"
-    command: list[Block] = ["The command that made this page:", Code(data.command)] if data.command else []
+    command = ["The command that made this page:", Code(data.command)] if data.command else []
     return ReportSection("repeat", "Settings and how to repeat it", [*command, facts])

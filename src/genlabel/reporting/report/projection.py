@@ -17,9 +17,10 @@ from scipy.linalg import eigh
 from genlabel._arrays import Standardization
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
+from genlabel.evaluation.diagnosis.paired_experiment import DecisionRegions
 from genlabel.reporting.charts import GRAY, PALETTE, finish_axes, new_figure, plain_text
 from genlabel.reporting.html import name_of, percent
-from genlabel.reporting.report.data import Chart, ReportData, ReportSection
+from genlabel.reporting.report.data import Chart, ReportSection
 from genlabel.reporting.svg import DECORATION, set_tips
 
 MAX_LOOKS = 2 * len(PALETTE)
@@ -35,24 +36,19 @@ MINUS = "\N{MINUS SIGN}"
 Values = NDArray[np.float64]
 
 
-def projection_section(data: ReportData) -> ReportSection | None:
-    """Return the section with rows and mixed samples; None where there are none, or a single feature."""
-    diagnosis = data.diagnosis
-    if diagnosis is None or diagnosis.mixed is None or diagnosis.d < 2:
-        return None
-    mixed = diagnosis.mixed
-    points, titles, method = _project_rows(mixed, _feature_names(data, diagnosis))
+def projection_section(diagnosis: Diagnosis, mixed: MixedSampleStats, features: list[str] | None) -> ReportSection:
+    """Return the section with rows and mixed samples of at least two features."""
+    points, titles, method = _project_rows(mixed, features)
     chosen = _choose_mixed(mixed)
     first, second, lam = (part[chosen] for part in mixed.samples.pairs)
     mixed_points = lam[:, None] * points[first] + (1 - lam[:, None]) * points[second]
-    linear = mixed.samples.linear_labels[chosen].argmax(1)
-    generated = mixed.samples.density_labels[chosen].argmax(1)
+    samples = mixed.samples
+    linear, generated = (labels[chosen].argmax(1) for labels in (samples.linear_labels, samples.density_labels))
     n_third = int(((generated != mixed.class_index[first]) & (generated != mixed.class_index[second])).sum())
     rows = _subsample(len(points), MAX_POINTS)
     omitted = "" if len(rows) == len(points) else f" {len(rows)} of {len(points)} rows are drawn."
-    third_class = ""
-    if len(diagnosis.classes) > 2:
-        third_class = f"; on {n_third} the stacked density's class is that of neither parent"
+    third_class = f"; on {n_third} the stacked density's class is that of neither parent"
+    third_class = third_class if len(diagnosis.classes) > 2 else ""
     caption = (
         "Discs are mixed samples of two classes, as mixup draws them. The labels differ on the large ones: the left "
         "half has the color of the top class of mixup's label, the right half that of the stacked density's. "
@@ -71,13 +67,11 @@ def projection_section(data: ReportData) -> ReportSection | None:
     return ReportSection("projection", "Rows and mixed samples in the plane", [chart])
 
 
-def region_section(data: ReportData) -> ReportSection | None:
-    """Return the section with decision regions; None unless there are two features."""
-    diagnosis = data.diagnosis
-    if diagnosis is None or diagnosis.regions is None or diagnosis.mixed is None:
-        return None
-    mixed, names = diagnosis.mixed, diagnosis.classes.tolist()
-    x, y, regions = diagnosis.regions.x, diagnosis.regions.y, diagnosis.regions.regions
+def region_section(
+    diagnosis: Diagnosis, mixed: MixedSampleStats, decisions: DecisionRegions, features: list[str] | None
+) -> ReportSection:
+    """Return the section with the decision regions of two features."""
+    names, (x, y, regions) = diagnosis.classes.tolist(), decisions
     rows = _subsample(len(mixed.points), MAX_POINTS // 4)
     differences = [
         f"{name} differs from vanilla on {percent(float((predicted != regions['vanilla']).mean()))}"
@@ -85,7 +79,7 @@ def region_section(data: ReportData) -> ReportSection | None:
         if name != "vanilla"
     ]
     caption = f"Predicted class over the plane. Of the plane shown, {', '.join(differences)}."
-    features = _feature_names(data, diagnosis) or DEFAULT_NAMES
+    x_title, y_title = features or DEFAULT_NAMES
     n_lines = -(-len(regions) // 2)  # two panels a line
     figure = new_figure(7.4, 0.6 + 2.9 * n_lines)
     axes = figure.subplots(n_lines, 2, sharex=True, sharey=True, squeeze=False)
@@ -94,9 +88,9 @@ def region_section(data: ReportData) -> ReportSection | None:
         draw_classes(ax, mixed.points[rows], mixed.class_index[rows], len(names), 2.8)
         finish_axes(ax, name, grid=None)
     for ax in axes[-1]:
-        ax.set_xlabel(plain_text(features[0], 40))
+        ax.set_xlabel(plain_text(x_title, 40))
     for ax in axes[:, 0]:
-        ax.set_ylabel(plain_text(features[1], 30))
+        ax.set_ylabel(plain_text(y_title, 30))
     add_class_legend(figure, names)
     return ReportSection("regions", "Decision regions", [Chart(figure, "Decision regions of the models", caption)])
 
@@ -109,11 +103,10 @@ def discriminant_directions(points: Values, index: NDArray[np.intp]) -> tuple[Va
     """
     k, d = int(index.max()) + 1, points.shape[1]
     means = np.stack([points[index == c].mean(0) for c in range(k)])
-    counts = np.bincount(index, minlength=k)
-    residuals = points - means[index]
+    offsets, residuals = means - points.mean(0), points - means[index]
     within = residuals.T @ residuals / len(points)
     within = (1 - SHRINKAGE) * within + SHRINKAGE * max(float(np.trace(within)) / d, 1e-9) * np.eye(d)
-    between = (means - points.mean(0)).T * counts @ (means - points.mean(0)) / len(points)
+    between = offsets.T * np.bincount(index) @ offsets / len(points)
     variances, vectors = eigh(between, within)
     variances, directions = variances[::-1], vectors[:, :-3:-1].copy()
     if k == 2:
@@ -147,12 +140,6 @@ def _project_rows(mixed: MixedSampleStats, names: list[str] | None) -> tuple[Val
     return points @ directions, titles, method
 
 
-def _feature_names(data: ReportData, diagnosis: Diagnosis) -> list[str] | None:
-    """Return the names of the features that were diagnosed; None where string columns became several features."""
-    names = [str(name) for name in data.table.X.columns]
-    return names if len(names) == diagnosis.d else None
-
-
 def _subsample(n: int, size: int) -> NDArray[np.intp]:
     """Return at most `size` indices of n rows, drawn with a fixed seed."""
     return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
@@ -161,9 +148,9 @@ def _subsample(n: int, size: int) -> NDArray[np.intp]:
 def _choose_mixed(mixed: MixedSampleStats) -> NDArray[np.intp]:
     """Return indices of mixed samples of different classes, drawn as often as mixup draws their pairs."""
     first, second = (mixed.class_index[rows] for rows in mixed.samples.pairs[:2])
-    k = int(mixed.class_index.max()) + 1
-    counts = np.bincount(mixed.class_index, minlength=k).astype(np.float64)
-    of_pair = np.bincount(first * k + second, minlength=k * k)[first * k + second]
+    counts = np.bincount(mixed.class_index).astype(np.float64)
+    pair = first * len(counts) + second
+    of_pair = np.bincount(pair)[pair]
     weight = np.where(first != second, counts[first] * counts[second] / of_pair, 0.0)
     size = min(MAX_MIXED, int((weight > 0).sum()))
     return np.random.default_rng(0).choice(len(weight), size, replace=False, p=weight / weight.sum())
@@ -172,13 +159,10 @@ def _choose_mixed(mixed: MixedSampleStats) -> NDArray[np.intp]:
 def _tip(diagnosis: Diagnosis, mixed: MixedSampleStats, number: int) -> str:
     """Return the parents and both labels of a mixed sample."""
     samples, names = mixed.samples, [name_of(name) for name in diagnosis.classes]
-    first, second = (
-        f"row {mixed.rows[row]} ({names[mixed.class_index[row]]})"
-        for row in (samples.pairs.first[number], samples.pairs.second[number])
-    )
-    lam = samples.pairs.lam[number]
-    linear = format_label(samples.linear_labels[number], names)
-    generated = format_label(samples.density_labels[number], names)
+    *parents, lam = (part[number] for part in samples.pairs)
+    first, second = (f"row {mixed.rows[row]} ({names[mixed.class_index[row]]})" for row in parents)
+    labels = (samples.linear_labels[number], samples.density_labels[number])
+    linear, generated = (format_label(label, names) for label in labels)
     return f"{lam:.2f} of {first}, {1 - lam:.2f} of {second}\nmixup: {linear}\nstacked density: {generated}"
 
 
@@ -231,13 +215,13 @@ def draw_regions(ax: Axes, x: Values, y: Values, regions: NDArray[np.intp]) -> N
 
 def add_class_legend(figure: Figure, names: Sequence[str]) -> None:
     """Add a legend of the classes at the top; those that share a look are one entry."""
-    handles = []
-    for c, name in enumerate(names[:MAX_LOOKS]):
-        marker = "s" if c >= len(PALETTE) else "o"
-        handles.append(Line2D([], [], marker=marker, linewidth=0, color=class_color(c), label=plain_text(name, 26)))
+    looks = [("s" if c >= len(PALETTE) else "o", plain_text(name, 26)) for c, name in enumerate(names[:MAX_LOOKS])]
     if len(names) > MAX_LOOKS:
-        label = f"{len(names) - MAX_LOOKS} other classes"
-        handles.append(Line2D([], [], marker="o", linewidth=0, color=GRAY, label=label))
+        looks.append(("o", f"{len(names) - MAX_LOOKS} other classes"))
+    handles = [
+        Line2D([], [], marker=marker, linewidth=0, color=class_color(c), label=label)
+        for c, (marker, label) in enumerate(looks)
+    ]
     figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)
 
 
