@@ -1,7 +1,8 @@
 """File formats of tables: text, Parquet, Feather, Excel and JSON lines, registered by name.
 
-A new format is a subclass of `TableFormat` with `@FORMATS.register("name")` above it, in a module of this package, or
-in another package that has an entry point of the group `genlabel.data.tables`.
+A new format is a subclass of `TableFormat` with `@FORMATS.register("name")` above it, in this module, or in another
+package that has an entry point of the group `genlabel.data.tables.formats`. The registry names this module alone: the
+other modules of the package import scikit-learn, and the command line checks its input before that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pandas.api import types
 from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
 from genlabel.registry import Registry
 
-FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables")
+FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables.formats")
 """File formats of tables by name."""
 MAX_HEADER_BYTES = 1_000_000
 """Bytes of a text file that are read for its column names."""
