@@ -107,7 +107,7 @@ def _assign_folds(
     if groups is not None:
         fold_of_row = grouped_folds(y, groups, count, seed)
         never_held_out = np.bincount(y[fold_of_row >= 0], minlength=len(sizes)) == 0
-        problems = [(never_held_out, "too few groups", "it is trained on, but never held out")]
+        problems = [(never_held_out, "too few groups", "they are trained on, but never held out")]
     elif method != "rare":
         return _stratified_folds(y, count, seed, method, classes)
     else:
@@ -122,10 +122,12 @@ def _assign_folds(
         ]
     messages = []
     for is_rare, number_of_rows, consequence in problems:
-        names = classes[: len(sizes)][is_rare].tolist()
-        if names:
-            others = f" (and {len(names) - 1} more classes)" if len(names) > 1 else ""
-            messages.append(f"class {names[0]!r}{others} has {number_of_rows}: {consequence}")
+        names = [repr(name) for name in classes[: len(sizes)][is_rare].tolist()]
+        if len(names) == 1:
+            messages.append(f"class {names[0]} has {number_of_rows}: {consequence}")
+        elif names:
+            others = names[1] if len(names) == 2 else f"{len(names) - 1} others"
+            messages.append(f"classes {names[0]} and {others} have {number_of_rows} each: {consequence}")
     if messages:
         warn("rare", "; ".join(messages), UserWarning)
     return fold_of_row
