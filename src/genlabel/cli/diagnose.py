@@ -65,9 +65,9 @@ def diagnose(
         options.check_figure_suffix("output", output)
         options.check_source(path, target, reading)
         files = {} if csv is None else {name: csv / f"{name}.csv" for name in TABLES}
+        options.check_outputs(path, output=output)
         for file in files.values():
-            options.check_not_overwriting_input(path, csv=file)
-        options.check_outputs(output=output, csv=next(iter(files.values()), None))
+            options.check_outputs(path, csv=file)
         options.check_report(report, path)
         with ProgressDisplay(f"loading {source}"):
             table = options.load_source(path, target, reading, seed)
