@@ -94,7 +94,8 @@ class DiagnosedTable(NamedTuple):
 
     table: Table
     diagnosis: Diagnosis
-    warnings: list[str]
+    notes: list[str]
+    """Notes on the table, and warnings of the diagnosis."""
 
     @classmethod
     def diagnose(cls, table: Table, **settings: Any) -> DiagnosedTable:
@@ -113,12 +114,7 @@ class DiagnosedTable(NamedTuple):
         if table.rows is not None and diagnosis.mixed is not None:
             rows = table.rows.to_numpy()[diagnosis.mixed.rows]
             diagnosis = replace(diagnosis, mixed=diagnosis.mixed._replace(rows=rows))
-        return cls(table, diagnosis, warning_lines([count_warnings(caught)]))
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes on the table, and warnings of the diagnosis."""
-        return [*self.table.notes, *self.warnings]
+        return cls(table, diagnosis, [*table.notes, *warning_lines([count_warnings(caught)])])
 
     @property
     def leaks(self) -> list[str]:
