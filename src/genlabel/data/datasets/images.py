@@ -25,22 +25,14 @@ from genlabel.data.datasets.image_files import (
 from genlabel.data.tables.files import join_names
 
 IMAGE_DATASETS = {
-    "mnist": ("mnist.npz", "mnist/mnist.npz", "mnist", "MNIST/raw", "MNIST"),
-    "fashion-mnist": (
-        "fashion-mnist.npz", "fashion_mnist.npz", "fashion-mnist/fashion-mnist.npz", "fashion-mnist",
-        "FashionMNIST/raw", "FashionMNIST",
-    ),
-    "cifar10": (
-        "cifar10.npz", "cifar10/cifar10.npz", "cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10",
-    ),
-    "cifar100": ("cifar100.npz", "cifar100/cifar100.npz", "cifar-100-binary", "cifar100/cifar-100-binary", "cifar100"),
-    "tinyimagenet": (
-        "tinyimagenet.npz", "tinyimagenet/tinyimagenet.npz", "tiny-imagenet-200", "tinyimagenet/tiny-imagenet-200",
-        "tinyimagenet",
-    ),
+    "mnist": ("mnist", "MNIST/raw", "MNIST"),
+    "fashion-mnist": ("fashion_mnist.npz", "fashion-mnist", "FashionMNIST/raw", "FashionMNIST"),
+    "cifar10": ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10"),
+    "cifar100": ("cifar-100-binary", "cifar100/cifar-100-binary", "cifar100"),
+    "tinyimagenet": ("tiny-imagenet-200", "tinyimagenet/tiny-imagenet-200", "tinyimagenet"),
     "digits": (),
-}  # fmt: skip
-"""Named datasets -> paths in the data home where each is searched; digits are scikit-learn's."""
+}
+"""Named datasets -> paths in the data home where each is searched after NAME.npz; digits are scikit-learn's."""
 CLASS_NAMES = {
     "fashion-mnist": ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"],
     "cifar10": ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"],
@@ -145,7 +137,7 @@ def hold_out(y: NDArray[Any], count: int, seed: Any = 0) -> tuple[NDArray[np.int
 def _find(name: str, data_home: str | Path | None) -> Path:
     """Return the path in the data home that holds a named dataset."""
     home = find_home(data_home)
-    candidates = IMAGE_DATASETS[name]
+    candidates = (f"{name}.npz", f"{name}/{name}.npz", *IMAGE_DATASETS[name])
     for path in (home / candidate for candidate in candidates):
         if path.is_file() or (path.is_dir() and _layout(path) not in (None, "classes")):
             return path
