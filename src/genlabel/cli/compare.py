@@ -103,8 +103,7 @@ def compare(
         options.check_test_size(test_size)
         name = options.check_source(path, target, reading)
         figure_path = output or Path(f"compare-{name}.png")
-        options.check_not_overwriting_input(path, csv=csv)
-        options.check_outputs(output=figure_path, csv=csv)
+        options.check_outputs(path, output=figure_path, csv=csv)
         options.check_report(report, path)
         method_settings = (hidden, density.value, epochs or "auto", paper)
         if records is None:
@@ -163,12 +162,8 @@ def compare(
                 scores.assign(params=scores["params"].map(json.dumps)).to_csv(temporary, index=False)
     if as_json:
         raise typer.Exit(1 if view.failures else 0)
-    written = [figure_path]
-    if csv is not None:
-        written.append(csv)
-    if report is not None:
-        written += [report, report.with_suffix(".json")]
-    print_line(f"wrote {', '.join(map(str, written))}")
+    written = [figure_path, csv, report, None if report is None else report.with_suffix(".json")]
+    print_line(f"wrote {', '.join(str(path) for path in written if path is not None)}")
     options.exit_if_failed(len(result.failures))
 
 

@@ -65,9 +65,9 @@ def diagnose(
         options.check_figure_suffix("output", output)
         options.check_source(path, target, reading)
         files = {} if csv is None else {name: csv / f"{name}.csv" for name in TABLES}
+        options.check_outputs(path, output=output)
         for file in files.values():
-            options.check_not_overwriting_input(path, csv=file)
-        options.check_outputs(output=output, csv=next(iter(files.values()), None))
+            options.check_outputs(path, csv=file)
         options.check_report(report, path)
         with ProgressDisplay(f"loading {source}"):
             table = options.load_source(path, target, reading, seed)
@@ -94,7 +94,8 @@ class DiagnosedTable(NamedTuple):
 
     table: Table
     diagnosis: Diagnosis
-    warnings: list[str]
+    notes: list[str]
+    """Notes on the table, and warnings of the diagnosis."""
 
     @classmethod
     def diagnose(cls, table: Table, **settings: Any) -> DiagnosedTable:
@@ -113,12 +114,7 @@ class DiagnosedTable(NamedTuple):
         if table.rows is not None and diagnosis.mixed is not None:
             rows = table.rows.to_numpy()[diagnosis.mixed.rows]
             diagnosis = replace(diagnosis, mixed=diagnosis.mixed._replace(rows=rows))
-        return cls(table, diagnosis, warning_lines([count_warnings(caught)]))
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes on the table, and warnings of the diagnosis."""
-        return [*self.table.notes, *self.warnings]
+        return cls(table, diagnosis, [*table.notes, *warning_lines([count_warnings(caught)])])
 
     @property
     def leaks(self) -> list[str]:

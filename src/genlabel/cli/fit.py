@@ -159,11 +159,9 @@ def describe_params(params: dict[str, Any]) -> str:
     >>> describe_params({"learning_rate": 0.03, "clean_fraction": 1.0, "pool_weights": (0.5, 0.4, 0.1)})
     'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class priors 0.10'
     """
-    parts = [
-        f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
-        for key, value in params.items()
-        if key not in (*POOL_WEIGHTS, "clean_fraction", "density")
-    ]
+    omitted = (*POOL_WEIGHTS, "clean_fraction", "density")
+    shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in params.items()}
+    parts = [f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if key not in omitted]
     if "clean_fraction" in params:
         clean = params["clean_fraction"]
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")

@@ -180,11 +180,13 @@ def check_figure_suffix(name: str, path: Path | None) -> None:
         raise ValueError(f"{name}={str(path)!r} ends in {path.suffix!r}; end it in one of {', '.join(FIGURE_SUFFIXES)}")
 
 
-def check_outputs(**paths: Path | None) -> None:
-    """Raise unless the files of options (name=path) can be written; create their folders."""
+def check_outputs(source: str = "", /, **paths: Path | None) -> None:
+    """Raise unless the files of options (name=path) can be written and none is the table; create their folders."""
     for name, path in paths.items():
         if path is None:
             continue
+        if source and path.is_file() and Path(source).is_file() and path.samefile(source):
+            raise ValueError(f"{name}={str(path)!r} is the table itself, which would be lost; name another file")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             new = not path.exists()
@@ -195,13 +197,6 @@ def check_outputs(**paths: Path | None) -> None:
             raise ValueError(f"{name}={str(path)!r} cannot be written ({error.strerror}); name another file") from error
 
 
-def check_not_overwriting_input(source: str, **paths: Path | None) -> None:
-    """Raise if the file of an option (name=path) is the table itself."""
-    for name, path in paths.items():
-        if path is not None and path.is_file() and Path(source).is_file() and path.samefile(source):
-            raise ValueError(f"{name}={str(path)!r} is the table itself, which would be lost; name another file")
-
-
 def check_report(path: Path | None, source: str) -> None:
     """Raise unless the report and its values can be written without overwriting the table."""
     if path is None:
@@ -209,8 +204,7 @@ def check_report(path: Path | None, source: str) -> None:
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"report={str(path)!r} ends in {path.suffix!r}; end it in .html or .htm")
     for file in (path, path.with_suffix(".json")):
-        check_not_overwriting_input(source, report=file)
-        check_outputs(report=file)
+        check_outputs(source, report=file)
 
 
 def command_line(context: typer.Context) -> str:

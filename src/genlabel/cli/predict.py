@@ -62,8 +62,7 @@ def predict(
             raise ValueError(f"there is no file {path!r}; name one with the columns of the training table")
         if output is not None:
             check_output_suffix("output", output)
-            options.check_not_overwriting_input(path, output=output)
-            options.check_outputs(output=output)
+            options.check_outputs(path, output=output)
         with ProgressDisplay(f"loading {model}", unit="row") as display:
             import pandas as pd
 

@@ -36,6 +36,9 @@ Statistics = StrEnum("Statistics", ["near", "clean", "part"])
 LamPer = StrEnum("LamPer", ["sample", "batch"])
 """Unit that has a mixing weight of its own."""
 Precision = StrEnum("Precision", ["auto", "float32", "bf16"])
+SETTINGS = ("method", "network", "epochs", "batch_size", "learning_rate", "weight_decay", "alpha", "lam_per", "gamma",
+            "beta", "statistics", "augment", "device", "precision")  # fmt: skip
+"""Options that `genlabel.evaluation.train_images` has under the same name."""
 
 
 def train_images(
@@ -99,23 +102,8 @@ def train_images(
     The folder gets model.pt (last epoch), best.pt (best epoch on validation images), history.csv and a checkpoint after
     each epoch. Under torchrun all processes train one network.
     """
-    settings = {
-        "method": method.value,
-        "network": network.value,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "alpha": alpha,
-        "lam_per": lam_per.value,
-        "gamma": gamma,
-        "beta": beta,
-        "statistics": statistics.value,
-        "augment": augment,
-        "held_out": val_fraction,
-        "device": device,
-        "precision": precision.value,
-    }
+    settings = {name: getattr(value, "value", value) for name, value in locals().items() if name in SETTINGS}
+    settings["held_out"] = val_fraction
     with options.one_line_errors(), ProgressDisplay(f"loading {data}", quiet=_rank() > 0):
         options.check_jobs(jobs)
         if resume and restart:

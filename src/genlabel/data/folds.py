@@ -66,9 +66,8 @@ def make_folds(
     labels = np.arange(int(y.max()) + 1) if classes is None else classes
     if isinstance(cv, Integral):
         fold_of_row = _assign_folds(check_count("cv", cv, low=2), y, seed, method, labels, groups)
-        folds = []
-        for number in np.unique(fold_of_row[fold_of_row >= 0]):
-            folds.append(Fold(np.flatnonzero(fold_of_row != number), np.flatnonzero(fold_of_row == number)))
+        numbers = np.unique(fold_of_row[fold_of_row >= 0])
+        folds = [Fold(np.flatnonzero(fold_of_row != i), np.flatnonzero(fold_of_row == i)) for i in numbers]
     elif hasattr(cv, "split") and not isinstance(cv, str):
         arguments = (np.zeros((len(y), 1)) if X is None else X, labels[y], *([] if groups is None else [groups]))
         try:
@@ -80,9 +79,8 @@ def make_folds(
     elif isinstance(cv, str) or not hasattr(cv, "__iter__"):
         raise ValueError(f"cv={cv!r} is not known; {HINT}")
     else:
-        index = np.arange(len(y)) if rows is None else np.full(n_rows, MISSING)
-        if rows is not None:
-            index[rows] = np.arange(len(y))
+        index = np.full(len(y) if rows is None else n_rows, MISSING)
+        index[slice(None) if rows is None else rows] = np.arange(len(y))
         pairs = [tuple(pair) if np.iterable(pair) else (pair,) for pair in cv]
         if any(len(pair) != 2 for pair in pairs):
             raise ValueError(f"cv has a fold that is not a pair (train, valid); {HINT}")
@@ -107,25 +105,24 @@ def _assign_folds(
     if groups is not None:
         fold_of_row = grouped_folds(y, groups, count, seed)
         never_held_out = np.bincount(y[fold_of_row >= 0], minlength=len(sizes)) == 0
-        problems = [(never_held_out, "too few groups", "it is trained on, but never held out")]
+        problems = [(never_held_out, "too few groups", "they are trained on, but never held out")]
     elif method != "rare":
         return _stratified_folds(y, count, seed, method, classes)
     else:
         fold_of_row = stratified_folds_rare(y, count, seed)
+        guess = "each is held out from networks that know only the other, so its score is a guess"
         problems = [
             (sizes == 1, "a single row", "it is trained on, but never held out, so no score counts it"),
-            (
-                sizes == 2,
-                "two rows",
-                "each is held out from networks that know only the other, so its score is a guess",
-            ),
+            (sizes == 2, "two rows", guess),
         ]
     messages = []
     for is_rare, number_of_rows, consequence in problems:
-        names = classes[: len(sizes)][is_rare].tolist()
-        if names:
-            others = f" (and {len(names) - 1} more classes)" if len(names) > 1 else ""
-            messages.append(f"class {names[0]!r}{others} has {number_of_rows}: {consequence}")
+        names = [repr(name) for name in classes[: len(sizes)][is_rare].tolist()]
+        if len(names) == 1:
+            messages.append(f"class {names[0]} has {number_of_rows}: {consequence}")
+        elif names:
+            others = names[1] if len(names) == 2 else f"{len(names) - 1} others"
+            messages.append(f"classes {names[0]} and {others} have {number_of_rows} each: {consequence}")
     if messages:
         warn("rare", "; ".join(messages), UserWarning)
     return fold_of_row

@@ -59,12 +59,7 @@ def write_files(folder: Path, files: Files, card: str) -> None:
         raise ValueError(f"{str(folder)!r} is a file; give a folder for the model")
     stored = save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in files.arrays.items()})
     body = {**files.body, "arrays_sha256": sha256(stored).hexdigest()}
-    document = {
-        "body": body,
-        "body_sha256": _checksum(body),
-        "format": FORMAT,
-        "format_version": files.format_version,
-    }
+    document = {"body": body, "body_sha256": _checksum(body), "format": FORMAT, "format_version": files.format_version}
     atomic_write_dir(folder, {CARD: card.encode(), ARRAYS: stored, TREE: _to_json(document)})
 
 
@@ -245,17 +240,14 @@ class Decoder:
     """
 
     def __init__(
-        self,
-        objects: Sequence[Mapping[str, Any]],
-        arrays: Mapping[str, NDArray[Any]],
-        format_version: int = FORMAT_VERSION,
+        self, objects: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]], version: int = FORMAT_VERSION
     ) -> None:
         self._arrays = arrays
         self._objects: list[Any] = []
         for plain in objects:
             name = plain["class"]
             state = {attribute: self.decode(value) for attribute, value in plain["state"].items()}
-            if format_version == 1:
+            if version == 1:
                 name, state = upgrade_state(name, state)
             self._objects.append(build_object(name, state))
 

@@ -17,40 +17,32 @@ CLASS_NAMES = {
     "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform", "WarpedDensity": "PowerTransformedDensity",
 }  # fmt: skip
 """Today's names of classes by those of version 1."""
+COMMON_NAMES = {
+    "centre": "center", "centres": "centers", "common_": "common_values_", "held_": "folds_", "judge": "model",
+    "log_share_": "log_weight_", "n_beside": "extra_inputs", "places_": "class_inputs_",
+    "reader_weights": "encoder_weights", "standardisation_": "scaler_", "warp": "transform", "warp_": "transform_",
+}  # fmt: skip
+"""Today's names of parameters and attributes by those of version 1 that are the same in every class."""
 STATE_NAMES: dict[str, dict[str, str]] = {
-    "Charts": {"centres": "centers"},
-    "ConvReader": {"n_beside": "extra_inputs"},
     "Ensemble": {"doubt": "prior_weight"},
-    "FlowDensity": {"held_out": "validation_fraction", "places_": "class_inputs_", "standardisation_": "scaler_"},
+    "FlowDensity": {"held_out": "validation_fraction"},
     "ForestDensity": {"min_leaf": "min_samples_leaf", "trees": "n_estimators"},
-    "GANDensity": {"standardisation_": "scaler_"},
     "GenLabel": {"top": "top_k"},
-    "Generators": {"reader": "encoder", "reader_weights": "encoder_weights"},
-    "Held": {"judge": "model"},
-    "Judge": {
-        "closed": "discrete", "directions": "projection", "high": "maximum", "low": "minimum", "warp": "transform",
-    },
-    "KernelModel": {"centre": "center"},
+    "Generators": {"reader": "encoder"},
+    "Judge": {"closed": "discrete", "directions": "projection", "high": "maximum", "low": "minimum"},
     "ManifoldMixup": {"per": "lam_per"},
-    "MixtureDensity": {"components": "n_components", "standardisation_": "scaler_"},
+    "MixtureDensity": {"components": "n_components"},
     "Mixup": {"per": "lam_per"},
     "Pooling": {"doubt": "prior", "label_model": "density"},
-    "StackDensity": {"standardisation_": "scaler_", "warp_": "transform_"},
     "Standardisation": {"keep": "mask"},
-    "Support": {"common_": "common_values_", "folds": "cv", "held_": "folds_", "log_share_": "log_weight_"},
+    "Support": {"folds": "cv"},
     "Trees": {
         "first": "first_entry", "more": "entry_excess", "rest": "base_ratio", "which": "entry_class",
         "widest": "max_entries",
     },
-    "VAEDensity": {
-        "held_out": "validation_fraction", "latent": "latent_dim", "places_": "class_inputs_",
-        "standardisation_": "scaler_",
-    },
-    "Warp": {"centre": "center"},
-    "WarpedDensity": {"warp": "transform", "warp_": "transform_"},
-    "Whitening": {"centre": "center"},
+    "VAEDensity": {"held_out": "validation_fraction", "latent": "latent_dim"},
 }  # fmt: skip
-"""Today's names of parameters and attributes, by class of version 1."""
+"""Today's names of further parameters and attributes, by class of version 1."""
 CLASSIFIER_NAMES = {
     "average": "pool_with_density", "calibration_": "venn_abers_", "clean_weight": "clean_fraction",
     "label_model_": "density_", "pooling_": "pool_weights_", "support_": "typicality_",
@@ -72,7 +64,7 @@ def upgrade_state(name: str, state: Mapping[str, Any]) -> tuple[str, dict[str, A
     >>> upgrade_state("Warp", {"power": 1.0, "centre": 0.0, "scale": 2.0})
     ('PowerTransform', {'power': 1.0, 'center': 0.0, 'scale': 2.0})
     """
-    state = _rename(state, STATE_NAMES.get(name, {}))
+    state = _rename(state, COMMON_NAMES | STATE_NAMES.get(name, {}))
     if name.endswith("Classifier"):
         state = _rename(state, CLASSIFIER_NAMES)
         if state.get("density") == "label-model":

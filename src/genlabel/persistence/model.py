@@ -160,9 +160,7 @@ def save_model(
     about = describe_model(classifier, schema, notes)
     predictions = _predict_probes(LoadedModel(model, schema))
     probes = {name: encoder.encode(values, f"probes.{name}") for name, values in predictions.items()}
-    left_out: dict[str, str] = {}
-    for item in encoder.objects:
-        left_out |= item.get("left_out", {})
+    left_out = {name: text for item in encoder.objects for name, text in item.get("left_out", {}).items()}
     body = {
         "about": about,
         "extra": encoder.encode(extra, "extra"),
@@ -174,10 +172,11 @@ def save_model(
         "schema": schema.to_plain(),
         "versions": _versions(),
     }
-    copy = _predict_probes(_decode(Files(body, encoder.arrays))[0])
+    files = Files(body, encoder.arrays)
+    copy = _predict_probes(_decode(files)[0])
     if not all(np.array_equal(copy[name], values, equal_nan=True) for name, values in predictions.items()):
         raise RuntimeError(f"a copy of this {about['kind']} would give other predictions, so none is saved; report it")
-    write_files(Path(folder), Files(body, encoder.arrays), write_card({**about, "left_out": left_out}, schema))
+    write_files(Path(folder), files, write_card({**about, "left_out": left_out}, schema))
     return Path(folder)
 
 
@@ -214,11 +213,11 @@ def load_model(folder: str | PathLike[str]) -> LoadedModel:
         model, expected = _decode(files)
         log_proba = _predict_probes(model)["log_proba"]
     except Exception as error:  # a forged file may fail in any way
-        reason = " ".join(str(error).split())[:200]
-        reason = reason if isinstance(error, ValueError) else f"{type(error).__name__} {reason}"
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
+        reason = kind + " ".join(str(error).split())[:200]
         raise ValueError(f"{str(path / TREE)!r} cannot be loaded: {reason}{_version_hint(files.body)}") from error
-    tolerances = {"rtol": PROBE_TOLERANCE, "atol": PROBE_TOLERANCE}
-    if expected.shape != log_proba.shape or not np.allclose(log_proba, expected, equal_nan=True, **tolerances):
+    same_shape = expected.shape == log_proba.shape
+    if not same_shape or not np.allclose(log_proba, expected, PROBE_TOLERANCE, PROBE_TOLERANCE, equal_nan=True):
         hint = _version_hint(files.body)
         raise ValueError(f"the model in {str(path)!r} gives other predictions than where it was saved{hint}")
     return model

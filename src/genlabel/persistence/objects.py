@@ -113,8 +113,8 @@ def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
         sizes = [weights[0].shape[1], *(weight.shape[0] for weight in weights)]
         return {"sizes": sizes, "weights": [parameter.detach() for parameter in value.parameters()]}, set()
     if isinstance(value, Ensemble):
-        names = [name for name in signature(Ensemble.__init__).parameters if name not in ("self", "networks")]
-        return {"networks": list(value.networks), **{name: getattr(value, name) for name in names}}, set()
+        state = {name: getattr(value, name) for name in signature(Ensemble).parameters}
+        return state | {"networks": list(value.networks)}, set()
     if isinstance(value, ColumnTransformer):
         return preprocessing_state(value), set()
     if isinstance(value, tuple):
@@ -123,11 +123,9 @@ def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
     if ALL_PARAMETERS in optional:
         optional |= set(value.get_params(deep=False))
     if is_dataclass(value) and not isinstance(value, BaseEstimator):
-        state = {field.name: getattr(value, field.name) for field in fields(value)}
-    else:
-        omitted = ("_sklearn_version", *NEVER_SAVED.get(name, ()))
-        state = {key: item for key, item in value.__getstate__().items() if key not in omitted}
-    return state, optional
+        return {field.name: getattr(value, field.name) for field in fields(value)}, optional
+    omitted = ("_sklearn_version", *NEVER_SAVED.get(name, ()))
+    return {key: item for key, item in value.__getstate__().items() if key not in omitted}, optional
 
 
 def build_object(name: str, state: Mapping[str, Any]) -> Any:
@@ -153,16 +151,13 @@ def build_object(name: str, state: Mapping[str, Any]) -> Any:
     if cls is ColumnTransformer:
         return build_preprocessing(state)
     if issubclass(cls, tuple) or (is_dataclass(cls) and not issubclass(cls, BaseEstimator)):
-        names = cast(Any, cls)._fields if issubclass(cls, tuple) else tuple(field.name for field in fields(cls))
+        names = tuple(signature(cls).parameters)
         if set(state) != set(names):
             raise ValueError(f"{name} has {', '.join(state)}, but this version expects {', '.join(names)}")
         return cls(**state)
     # The state of an estimator is its parameters, where absent ones have their defaults, and its fitted attributes.
-    defaults = {
-        parameter.name: parameter.default
-        for parameter in signature(cls).parameters.values()
-        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    }
+    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    defaults = {p.name: p.default for p in signature(cls).parameters.values() if p.kind in by_name}
     for attribute in set(state) - set(defaults):
         # A file must not replace a method or property of the class.
         if not ATTRIBUTE_NAME.fullmatch(attribute) or hasattr(cls, attribute):
@@ -236,9 +231,7 @@ def _learned(columns: ColumnTransformer) -> dict[str, Any]:
             categories = [values.tolist() for values in getattr(last, "categories_", ())]
             infrequent = getattr(last, "infrequent_categories_", [None] * len(categories))
             rare = [[] if values is None else values.tolist() for values in infrequent]
-            learned = []
-            for values, few in zip(categories, rare, strict=True):
-                frequent = [value for value in values if value not in few]
-                learned.append([frequent, few])
+            pairs = zip(categories, rare, strict=True)
+            learned = [[[value for value in values if value not in few], few] for values, few in pairs]
         result[kind] = dict(zip(map(str, names), learned, strict=True))
     return result

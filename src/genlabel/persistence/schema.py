@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from genlabel.data.tables.columns import as_strings, kind_of
+from genlabel.data.tables.files import join_names, missing_columns_error
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.validation import FrameEncoder
 from genlabel.persistence.objects import PersistenceError
@@ -72,7 +72,7 @@ class Schema(NamedTuple):
         A column without values passes as any kind. Strings that are all numbers are converted, and numbers are accepted
         in a text column if all of them are among its categories.
         """
-        names, shape = _quoted([column.name for column in self.columns]), np.shape(X)
+        names, shape = join_names([column.name for column in self.columns], MAX_SHOWN), np.shape(X)
         if self.table and not isinstance(X, pd.DataFrame):
             raise ValueError(f"X is {type(X).__name__}; pass a pandas DataFrame with the columns {names}")
         if not self.named or not isinstance(X, pd.DataFrame):
@@ -84,15 +84,10 @@ class Schema(NamedTuple):
         if missing:
             known = {column.name for column in self.columns}
             unknown = [name for name in present if isinstance(name, str) and name not in known]
-            similar = get_close_matches(missing[0], unknown, n=1)
-            hint = "the model was fitted with it, add it"
-            if similar:
-                hint = f"rename {similar[0]!r} if it is {missing[0]!r}"
-            count = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns: {_quoted(missing)}"
-            raise ValueError(f"the table lacks {count}; {hint}")
+            raise missing_columns_error(missing, unknown)
         repeated = [column.name for column in self.columns if present.count(column.name) > 1]
         if repeated:
-            raise ValueError(f"the table has several columns named {_quoted(repeated)}; keep one of each")
+            raise ValueError(f"the table has several columns named {join_names(repeated, MAX_SHOWN)}; keep one of each")
         empty = pd.Series(None, index=X.index, dtype=object)
         columns = {column.name: _to_kind(X.get(column.name, empty), column) for column in self.columns}
         if list(columns) == list(X.columns) and all(values.dtype == X[name].dtype for name, values in columns.items()):
@@ -151,13 +146,8 @@ def _to_kind(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
             return values
         invalid = known[~strings.isin(column.categories)]
     names = {"time": "dates or times"}
-    examples = f", such as {_quoted(column.categories)}" if column.categories else ""
+    examples = f", such as {join_names(column.categories, MAX_SHOWN)}" if column.categories else ""
     raise ValueError(
         f"the column {column.name!r} holds {names.get(kind, kind)}, such as {str(invalid.iloc[0])!r}, but the model "
         f"was fitted with {names.get(column.kind, column.kind)} there{examples}; convert the column"
     )
-
-
-def _quoted(names: Sequence[Any]) -> str:
-    shown = ", ".join(repr(name) for name in list(names)[:MAX_SHOWN])
-    return f"{shown} and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else shown

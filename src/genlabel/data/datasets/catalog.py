@@ -186,19 +186,13 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
     """
     rows = []
     for name in (*EMBEDDED, *SYNTHETIC):
-        table = load_table(name)
-        size = {"rows": len(table.X), "columns": table.X.shape[1], "classes": str(table.y.nunique())}
-        source = "scikit-learn" if name in EMBEDDED else "synthetic"
-        rows.append({"name": name, "title": name, **size, "source": source, "paper": ""})
-    built_in = pd.DataFrame(rows)
+        table, source = load_table(name), "scikit-learn" if name in EMBEDDED else "synthetic"
+        rows.append((name, name, *table.X.shape, str(table.y.nunique()), source, ""))
+    built_in = pd.DataFrame(rows, columns=["name", "title", "rows", "columns", "classes", "source", "paper"])
     manifest = openml_manifest(data_home)
     if manifest is None:
         return built_in
     groups = manifest["group"].astype(str) if "group" in manifest else pd.Series("", index=manifest.index)
-
-    def paper_tables(group: str) -> str:
-        return ", ".join(PAPER_TABLES[letter] for letter in group if letter in PAPER_TABLES)
-
     openml = {
         "name": OPENML + manifest["id"].astype(str),
         "title": manifest["name"].astype(str),
@@ -206,7 +200,7 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
         "columns": manifest["d"],
         "classes": manifest["k"].astype(str),
         "source": "OpenML, cached",
-        "paper": groups.map(paper_tables),
+        "paper": groups.map(lambda group: ", ".join(PAPER_TABLES[c] for c in group if c in PAPER_TABLES)),
     }
     return pd.concat([built_in, pd.DataFrame(openml)], ignore_index=True)
 

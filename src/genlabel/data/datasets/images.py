@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,22 +25,14 @@ from genlabel.data.datasets.image_files import (
 from genlabel.data.tables.files import join_names
 
 IMAGE_DATASETS = {
-    "mnist": ("mnist.npz", "mnist/mnist.npz", "mnist", "MNIST/raw", "MNIST"),
-    "fashion-mnist": (
-        "fashion-mnist.npz", "fashion_mnist.npz", "fashion-mnist/fashion-mnist.npz", "fashion-mnist",
-        "FashionMNIST/raw", "FashionMNIST",
-    ),
-    "cifar10": (
-        "cifar10.npz", "cifar10/cifar10.npz", "cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10",
-    ),
-    "cifar100": ("cifar100.npz", "cifar100/cifar100.npz", "cifar-100-binary", "cifar100/cifar-100-binary", "cifar100"),
-    "tinyimagenet": (
-        "tinyimagenet.npz", "tinyimagenet/tinyimagenet.npz", "tiny-imagenet-200", "tinyimagenet/tiny-imagenet-200",
-        "tinyimagenet",
-    ),
+    "mnist": ("mnist", "MNIST/raw", "MNIST"),
+    "fashion-mnist": ("fashion_mnist.npz", "fashion-mnist", "FashionMNIST/raw", "FashionMNIST"),
+    "cifar10": ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10"),
+    "cifar100": ("cifar-100-binary", "cifar100/cifar-100-binary", "cifar100"),
+    "tinyimagenet": ("tiny-imagenet-200", "tinyimagenet/tiny-imagenet-200", "tinyimagenet"),
     "digits": (),
-}  # fmt: skip
-"""Named datasets -> paths in the data home where each is searched; digits are scikit-learn's."""
+}
+"""Named datasets -> paths in the data home where each is searched after NAME.npz; digits are scikit-learn's."""
 CLASS_NAMES = {
     "fashion-mnist": ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"],
     "cifar10": ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"],
@@ -144,7 +137,7 @@ def hold_out(y: NDArray[Any], count: int, seed: Any = 0) -> tuple[NDArray[np.int
 def _find(name: str, data_home: str | Path | None) -> Path:
     """Return the path in the data home that holds a named dataset."""
     home = find_home(data_home)
-    candidates = IMAGE_DATASETS[name]
+    candidates = (f"{name}.npz", f"{name}/{name}.npz", *IMAGE_DATASETS[name])
     for path in (home / candidate for candidate in candidates):
         if path.is_file() or (path.is_dir() and _layout(path) not in (None, "classes")):
             return path
@@ -191,24 +184,20 @@ def _read(path: Path, name: str, size: int | None, seed: int) -> ImageDataset:
                 "class folders alone"
             )
         return _split_test(read_class_folders([path], size)[0], name, str(path), seed)
-    if layout == "npz":
-        train, test = read_npz(path)
-    elif layout == "idx":
-        train, test = read_idx_folder(path, "train"), read_idx_folder(path, "test")
-    elif layout == "cifar10":
-        train, test = read_cifar([path / file for file in CIFAR10_FILES], 1), read_cifar([path / "test_batch.bin"], 1)
-    elif layout == "cifar100":
-        train, test = read_cifar([path / "train.bin"], 2), read_cifar([path / "test.bin"], 2)
-    elif layout == "tinyimagenet":
-        train, test = read_tiny_imagenet(path, size)
-    else:
-        test_folder = path / ("test" if (path / "test").is_dir() else "val")
-        train, test = read_class_folders([path / "train", test_folder], size)
+    test_folder = path / ("test" if (path / "test").is_dir() else "val")
+    readers: dict[str, Callable[[], Iterable[ImageArrays]]] = {
+        "npz": lambda: read_npz(path),
+        "idx": lambda: [read_idx_folder(path, part) for part in ("train", "test")],
+        "cifar10": lambda: [read_cifar([path / f for f in files], 1) for files in (CIFAR10_FILES, ["test_batch.bin"])],
+        "cifar100": lambda: [read_cifar([path / file], 2) for file in ("train.bin", "test.bin")],
+        "tinyimagenet": lambda: read_tiny_imagenet(path, size),
+        "parts": lambda: read_class_folders([path / "train", test_folder], size),
+    }
+    train, test = readers[layout]()
+    classes = CLASS_NAMES.get("cifar10" if layout == "cifar10" else name)
     names_file = path / "fine_label_names.txt"
     if layout == "cifar100" and names_file.is_file():
-        classes: list[str] | None = names_file.read_text(encoding="utf-8").split()
-    else:
-        classes = CLASS_NAMES.get("cifar10" if layout == "cifar10" else name)
+        classes = names_file.read_text(encoding="utf-8").split()
     return _assemble(train, test, name, str(path), classes)
 
 

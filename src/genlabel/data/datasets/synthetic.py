@@ -77,10 +77,6 @@ def make_moon(n_samples: int = 1000, *, noise: float = 0.1, random_state: Seed =
 
     For `t` evenly spaced over [0, pi], class 0 is `(cos t, sin t) + e` and class 1 is `(1 - cos t, 1/2 - sin t) + e`.
     The parameters are those of `make_circle`.
-
-    >>> X, y = make_moon(random_state=0)
-    >>> X.shape, np.bincount(y).tolist()
-    ((1000, 2), [500, 500])
     """
     check_count("n_samples", n_samples, low=2)
     from sklearn.datasets import make_moons
@@ -95,10 +91,6 @@ def make_two_circle(n_per_circle: int = 1000, *, noise: float = 0.01, random_sta
     Around (+1.2, 0) class 0 has radius 1 and class 1 radius 0.8; around (-1.2, 0) it is the reverse (arXiv Section E.1,
     Figure 6). `n_per_circle` is the number of points of each of the two Circle datasets; the other parameters are those
     of `make_circle`.
-
-    >>> X, y = make_two_circle(random_state=0)
-    >>> X.shape, np.bincount(y).tolist()
-    ((2000, 2), [1000, 1000])
     """
     check_count("n_per_circle", n_per_circle, low=2)
     X, y = _make_circles(n_per_circle)
@@ -125,7 +117,7 @@ def make_cube_2d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
     >>> X.shape, bool((y == (X[:, 0] > 0)).all())
     ((40, 2), True)
     """
-    return _make_cubes(CUBE_2D_CENTERS, n_per_class, random_state)
+    return _draw_classes(CUBE_2D_CENTERS, None, n_per_class, random_state)
 
 
 def make_cube_3d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
@@ -133,12 +125,8 @@ def make_cube_3d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
 
     Class c has center `CUBE_3D_CENTERS[c]`: class 0 (-1, -1, -1), class 1 (-1, -1, 1), class 7 (1, 1, 1). The
     parameters are those of `make_cube_2d`.
-
-    >>> X, y = make_cube_3d(random_state=0)
-    >>> X.shape, bool((np.sign(X) == CUBE_3D_CENTERS[y]).all())
-    ((160, 3), True)
     """
-    return _make_cubes(CUBE_3D_CENTERS, n_per_class, random_state)
+    return _draw_classes(CUBE_3D_CENTERS, None, n_per_class, random_state)
 
 
 def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -> Arrays:
@@ -146,15 +134,8 @@ def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -
 
     Class c is `N(mu_c, I / 10)` with `mu_c = NINE_CENTERS[c]`: class 0 has center (-10, -10), class 1 (-10, 0), class 8
     (10, 10). The parameters are those of `make_cube_2d`.
-
-    >>> X, y = make_nine_gaussians(random_state=0)
-    >>> X.shape, X[y == 8].mean(axis=0).round(1).tolist()
-    ((45000, 2), [10.0, 10.0])
     """
-    check_count("n_per_class", n_per_class)
-    rng = np.random.default_rng(random_state)
-    y = np.repeat(np.arange(9), n_per_class)
-    return _shuffle(NINE_CENTERS[y] + np.sqrt(0.1) * rng.standard_normal((y.size, 2)), y, rng)
+    return _draw_classes(NINE_CENTERS, np.full_like(NINE_CENTERS, np.sqrt(0.1)), n_per_class, random_state)
 
 
 def make_strokes(letter: str, n_per_class: int = 300, *, noise: float = 0.03, random_state: Seed = None) -> Arrays:
@@ -194,15 +175,8 @@ def make_four_gaussians(n_per_class: int = 250, *, random_state: Seed = None) ->
 
     Class c is `N(mu_c, diag(s_c)^2)` with `mu_c = FOUR_CENTERS[c]` and `s_c = FOUR_DEVIATIONS[c]`, both ours. Every
     mixed sample of classes 1 and 2 intrudes class 0 (arXiv Figure 14). The parameters are those of `make_cube_2d`.
-
-    >>> X, y = make_four_gaussians(random_state=0)
-    >>> X.shape, int(X[y == 3, 1].mean().round())
-    ((1000, 2), 4)
     """
-    check_count("n_per_class", n_per_class)
-    rng = np.random.default_rng(random_state)
-    y = np.repeat(np.arange(4), n_per_class)
-    return _shuffle(FOUR_CENTERS[y] + FOUR_DEVIATIONS[y] * rng.standard_normal((y.size, 2)), y, rng)
+    return _draw_classes(FOUR_CENTERS, FOUR_DEVIATIONS, n_per_class, random_state)
 
 
 def make_circle_3d(n_samples: int = 1000, *, noise: float = 0.02, random_state: Seed = None) -> Arrays:
@@ -210,10 +184,6 @@ def make_circle_3d(n_samples: int = 1000, *, noise: float = 0.02, random_state: 
 
     Class 0 is uniform on the sphere of radius 1, class 1 on that of radius 0.8. NOTE[PAPER]: we read the "Circle (3D)"
     of arXiv Table 15 as spheres. The parameters are those of `make_circle`.
-
-    >>> X, y = make_circle_3d(noise=0, random_state=0)
-    >>> X.shape, float(np.linalg.norm(X[y == 1], axis=1).mean().round(3))
-    ((1000, 3), 0.8)
     """
     check_count("n_samples", n_samples, low=2)
     rng = np.random.default_rng(random_state)
@@ -230,12 +200,14 @@ def _make_circles(n_samples: int) -> Arrays:
     return make_circles(n_samples, shuffle=False, factor=0.8)
 
 
-def _make_cubes(centers: Floats, n_per_class: int, random_state: Seed) -> Arrays:
-    """Draw from the uniform distribution on the unit ball of the maximum norm around each center."""
+def _draw_classes(centers: Floats, deviations: Floats | None, n_per_class: int, random_state: Seed) -> Arrays:
+    """Draw a Gaussian around each center; without deviations, from the unit ball of the maximum norm around it."""
     check_count("n_per_class", n_per_class)
     rng = np.random.default_rng(random_state)
     y = np.repeat(np.arange(len(centers)), n_per_class)
-    return _shuffle(centers[y] + rng.uniform(-1.0, 1.0, (y.size, centers.shape[1])), y, rng)
+    shape = (y.size, centers.shape[1])
+    noise = rng.uniform(-1.0, 1.0, shape) if deviations is None else deviations[y] * rng.standard_normal(shape)
+    return _shuffle(centers[y] + noise, y, rng)
 
 
 def _add_noise(X: Floats, y: NDArray[np.intp], noise: float, random_state: Seed) -> Arrays:

@@ -102,12 +102,14 @@ def plan_columns(
             reason = "it has a single value"
         else:
             reason = _identifier_reason(column, kind, distinct)
-        features = [] if reason else [str(name)]
-        if kind == "date" and not reason:
+        if reason:
+            features = []
+        elif kind == "date":
             features = [f"{name} ({part})" for part in _date_parts(_to_datetime(column, column_format))]
-            for i in range(len(features)):
-                while features[i] in frame.columns:  # another column has this name
-                    features[i] += "'"
+            while set(features) & set(frame.columns):  # another column has this name
+                features = [f"{feature}'" if feature in frame.columns else feature for feature in features]
+        else:
+            features = [str(name)]
         columns.append(ColumnSpec(str(name), kind, tuple(features), reason, column_format))
     notes += [f"left out column {column.name!r}: {column.reason}" for column in columns if column.reason]
     return columns
@@ -186,7 +188,7 @@ def kind_of(column: pd.Series[Any]) -> str:
 
 def as_floats(X: pd.DataFrame) -> pd.DataFrame:
     """Return numbers and booleans of every dtype as float64, missing values as NaN."""
-    return X.apply(_to_float)
+    return X.apply(to_float)
 
 
 def as_strings(X: pd.DataFrame) -> pd.DataFrame:
@@ -194,7 +196,13 @@ def as_strings(X: pd.DataFrame) -> pd.DataFrame:
     return X.astype(object).where(X.notna(), "(missing)").astype(str).astype(object)
 
 
-def _to_float(column: pd.Series[Any]) -> pd.Series[Any]:
+def has_numbers(column: pd.Series[Any]) -> bool:
+    """Return whether a column has numbers, perhaps as objects such as decimals; booleans count as numbers."""
+    return types.is_numeric_dtype(column) or types.infer_dtype(column, skipna=True) in OBJECT_NUMBERS
+
+
+def to_float(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of numbers as float64, missing values as NaN."""
     if types.is_object_dtype(column):
         column = column.map(float, na_action="ignore")
     return column.astype("Float64").astype("float64")
@@ -208,7 +216,7 @@ def _infer_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
     inferred = types.infer_dtype(column, skipna=True)
     if types.is_bool_dtype(column) or inferred == "boolean":
         return "boolean", ""
-    if types.is_numeric_dtype(column) or inferred in OBJECT_NUMBERS:
+    if has_numbers(column):
         return "number", ""
     if inferred.startswith("time"):
         return "duration", ""
@@ -243,41 +251,44 @@ def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
 
 def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) -> pd.DataFrame:
     """Return the features of a column; values that cannot be parsed become missing values, with a note."""
-    numeric = types.is_numeric_dtype(column)
+    values, noun = _parse_column(column, spec)
+    unparsed = column[values.isna() & column.notna()]
+    if len(unparsed):
+        shown = ", ".join(repr(str(value)) for value in unparsed.unique()[:3])
+        notes.append(f"values of {column.name!r} that are not {noun} and count as missing: {len(unparsed)} ({shown})")
     if spec.kind == "date":
-        dates = _to_datetime(column, spec.format)
-        _note_unparsed(column, dates, "dates", notes)
-        parts = _date_parts(dates, tuple(name.removeprefix(f"{spec.name} ").strip("()'") for name in spec.features))
+        parts = _date_parts(values, [name.removeprefix(f"{spec.name} ").strip("()'") for name in spec.features])
         return parts.set_axis(list(spec.features), axis=1)
-    if spec.kind in ("number", "amount", "duration"):
-        numbers = _parse_column(column, spec.kind, spec.format)
-        _note_unparsed(column, numbers, "numbers", notes)
-        column = column if numeric else numbers
-        infinite = np.isinf(_to_float(column).to_numpy())
+    if noun == "numbers":
+        infinite = np.isinf(to_float(values).to_numpy())
         if infinite.any():
             notes.append(f"infinite values of {column.name!r} that count as missing: {infinite.sum()}")
-            column = column.mask(infinite)
-    elif spec.kind == "boolean" and not types.is_bool_dtype(column) and not numeric:
-        truths = column.map(lambda value: TRUTH_VALUES.get(str(value).strip().lower(), np.nan)).astype("float64")
-        _note_unparsed(column, truths, "truth values", notes)
-        column = truths
-    elif spec.kind == "text" and types.infer_dtype(column, skipna=True) == "string":
-        column = column.str.strip()
-    return column.to_frame(spec.features[0])
+            values = values.mask(infinite)
+    return values.to_frame(spec.features[0])
 
 
-def _parse_column(column: pd.Series[Any], kind: str, decimal: str) -> pd.Series[Any]:
-    """Return a column of numbers, amounts or durations as numbers; durations and times of day in days."""
-    if kind == "duration":
+def _parse_column(column: pd.Series[Any], spec: ColumnSpec) -> tuple[pd.Series[Any], str]:
+    """Return the values of a column, durations and times of day in days, and a noun for them."""
+    if spec.kind == "date":
+        return _to_datetime(column, spec.format), "dates"
+    if spec.kind == "text":
+        return column.str.strip() if types.infer_dtype(column, skipna=True) == "string" else column, "text"
+    noun = "truth values" if spec.kind == "boolean" else "numbers"
+    if types.is_numeric_dtype(column) or (spec.kind == "boolean" and types.is_bool_dtype(column)):
+        return column, noun
+    if spec.kind == "boolean":
+        truths = column.map(lambda value: TRUTH_VALUES.get(str(value).strip().lower(), np.nan))
+        return truths.astype("float64"), noun
+    if spec.kind == "duration":
         spans = column.map(lambda value: str(value) if isinstance(value, datetime.time) else value, na_action="ignore")
-        return pd.to_timedelta(spans, errors="coerce").dt.total_seconds() / SECONDS_PER_DAY
-    if types.is_numeric_dtype(column):
-        return column
-    if types.infer_dtype(column, skipna=True) in OBJECT_NUMBERS:
-        return column.map(float, na_action="ignore").astype("float64")
+        return pd.to_timedelta(spans, errors="coerce").dt.total_seconds() / SECONDS_PER_DAY, noun
+    if has_numbers(column):
+        return to_float(column), noun
     strings = column.astype(object).where(column.notna(), "").astype(str)
-    plain = pd.to_numeric(strings, errors="coerce") if kind == "number" else pd.Series(np.nan, index=column.index)
-    return plain.fillna(parse_numbers(strings, decimal)).where(column.notna()).astype("float64")
+    numbers = parse_numbers(strings, spec.format)
+    if spec.kind == "number":
+        numbers = pd.to_numeric(strings, errors="coerce").fillna(numbers)
+    return numbers.where(column.notna()).astype("float64"), noun
 
 
 def _to_datetime(column: pd.Series[Any], date_format: str) -> pd.Series[Any]:
@@ -301,11 +312,3 @@ def _date_parts(dates: pd.Series[Any], names: Sequence[str] | None = None) -> pd
             candidates.remove("month")
         names = ["day", *(name for name in candidates if parts[name].nunique() > 1)]
     return pd.DataFrame({name: parts[name].astype("float64") for name in names})
-
-
-def _note_unparsed(column: pd.Series[Any], parsed: pd.Series[Any], noun: str, notes: list[str]) -> None:
-    """Add a note on the values that are not what the noun says, such as "dates"."""
-    unparsed = column[parsed.isna() & column.notna()]
-    if len(unparsed):
-        shown = ", ".join(repr(str(value)) for value in unparsed.unique()[:3])
-        notes.append(f"values of {column.name!r} that are not {noun} and count as missing: {len(unparsed)} ({shown})")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
@@ -102,11 +102,8 @@ def check_output_suffix(option: str, path: Path) -> tuple[TableFormat, str]:
     table_format = by_suffix[suffix]
     if table_format.requires is not None:
         package, extra = table_format.requires
-        try:
-            import_module(package)
-        except ImportError as error:
-            message = f'{option}={str(path)!r} needs {package}; pip install "genlabel[{extra}]"'
-            raise ValueError(message) from error
+        if find_spec(package) is None:
+            raise ValueError(f'{option}={str(path)!r} needs {package}; pip install "genlabel[{extra}]"')
     return table_format, suffix
 
 
@@ -152,6 +149,14 @@ def join_names(names: Iterable[object], max_names: int = 30) -> str:
     quoted = [repr(str(name)) for name in names]
     more = f" and {len(quoted) - max_names} more" if len(quoted) > max_names else ""
     return ", ".join(quoted[:max_names]) + more
+
+
+def missing_columns_error(missing: Sequence[str], others: Iterable[str]) -> ValueError:
+    """Return the error of a table without columns of a model; one of its other columns may be one that was renamed."""
+    closest = closest_name(missing[0], others)
+    hint = "the model was fitted with it, add it" if closest is None else f"rename {closest!r} if it is {missing[0]!r}"
+    names = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns, {join_names(missing, 4)}"
+    return ValueError(f"the table lacks {names}; {hint}")
 
 
 @contextmanager

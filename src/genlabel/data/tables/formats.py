@@ -1,7 +1,8 @@
 """File formats of tables: text, Parquet, Feather, Excel and JSON lines, registered by name.
 
-A new format is a subclass of `TableFormat` with `@FORMATS.register("name")` above it, in a module of this package, or
-in another package that has an entry point of the group `genlabel.data.tables`.
+A new format is a subclass of `TableFormat` with `@FORMATS.register("name")` above it, in this module, or in another
+package that has an entry point of the group `genlabel.data.tables.formats`. The registry names this module alone: the
+other modules of the package import scikit-learn, and the command line checks its input before that.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import gzip
 import json
 import re
 import warnings
-from functools import partial, reduce
+from functools import partial
 from importlib import import_module
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -26,7 +27,7 @@ from pandas.api import types
 from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
 from genlabel.registry import Registry
 
-FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables")
+FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables.formats")
 """File formats of tables by name."""
 MAX_HEADER_BYTES = 1_000_000
 """Bytes of a text file that are read for its column names."""
@@ -174,27 +175,17 @@ def sniff_csv_dialect(content: bytes) -> CsvDialect:
             if encodings_of_mark:
                 raise
     lines = [line for line in text.splitlines()[:MAX_SNIFFED_LINES] if line.strip()]
-    separator, best_score = ",", (0.0, 1)
-    for candidate in SEPARATORS:
-        counts = [len(values) for values in _split_lines(lines, candidate)]
-        if not counts or counts[0] < 2:
-            continue
-        score = (sum(count == counts[0] for count in counts) / len(counts), counts[0])
-        if score > best_score:
-            separator, best_score = candidate, score
-    decimal = "." if separator == "," else _sniff_decimal_mark(lines[1:], separator)
-    return CsvDialect(encoding, separator, decimal)
 
+    def score(separator: str) -> tuple[float, int]:
+        counts = [len(values) for values in _split_lines(lines, separator)]
+        return (counts.count(counts[0]) / len(counts), counts[0]) if counts and counts[0] > 1 else (0.0, 1)
 
-def _sniff_decimal_mark(lines: list[str], separator: str) -> str:
-    """Return the decimal mark of lines whose values are not separated by commas."""
-    values = [value.strip() for row in _split_lines(lines, separator) for value in row]
+    separator = max(SEPARATORS, key=score)
+    values = [] if separator == "," else [v.strip() for row in _split_lines(lines[1:], separator) for v in row]
     with_comma = [value for value in values if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value)]
     has_points = any(re.fullmatch(r"[-+]?\d*\.\d+", value) for value in values)
-    if not with_comma or has_points:
-        return "."
     thousands = separator != ";" and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", value) for value in with_comma)
-    return "." if thousands else ","
+    return CsvDialect(encoding, separator, "," if with_comma and not has_points and not thousands else ".")
 
 
 def _split_lines(lines: list[str], separator: str) -> list[list[str]]:
@@ -220,13 +211,11 @@ class Text(TableFormat):
         }
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
-                StringIO(text),
-                sep=dialect.separator,
+            frame = _read_csv(
+                text,
+                dialect,
                 decimal=dialect.decimal,
                 low_memory=False,
-                index_col=False,
-                skipinitialspace=True,
                 keep_default_na=False,
                 na_values=na_values,
                 dtype={i: str for i, name in enumerate(names) if name == target or name in string_columns},
@@ -242,9 +231,7 @@ class Text(TableFormat):
     def read_raw(self, path: Path) -> pd.DataFrame:
         """Read every cell as a string."""
         text, dialect = self._read_text(path)
-        frame = pd.read_csv(
-            StringIO(text), sep=dialect.separator, dtype=str, index_col=False, na_filter=False, skipinitialspace=True
-        )
+        frame = _read_csv(text, dialect, dtype=str, na_filter=False)
         return frame.set_axis(self._read_header(text, dialect)[0], axis=1)
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
@@ -263,11 +250,13 @@ class Text(TableFormat):
 
     def _read_header(self, text: str, dialect: CsvDialect) -> tuple[list[str], list[str]]:
         """Return the column names without surrounding spaces, and the unique names that pandas makes of them."""
-        options: dict[str, Any] = {"sep": dialect.separator, "index_col": False, "skipinitialspace": True}
-        unique_names = [str(name) for name in pd.DataFrame(pd.read_csv(StringIO(text), nrows=0, **options))]
-        options |= {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-        first = pd.DataFrame(pd.read_csv(StringIO(text), **options)).iloc[0]
+        unique_names = [str(name) for name in _read_csv(text, dialect, nrows=0)]
+        first = _read_csv(text, dialect, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
         return [str(name).strip() or unique for name, unique in zip(first, unique_names, strict=True)], unique_names
+
+
+def _read_csv(text: str, dialect: CsvDialect, **options: Any) -> pd.DataFrame:
+    return pd.read_csv(StringIO(text), sep=dialect.separator, index_col=False, skipinitialspace=True, **options)
 
 
 @FORMATS.register("parquet")
@@ -325,7 +314,6 @@ class Excel(TableFormat):
 
     def read(self, path: Path, target: str | None, notes: list[str], string_columns: set[str]) -> pd.DataFrame:
         """Read a file."""
-        import_module("openpyxl")
         check_excel_size(path)
         with pd.ExcelFile(path, engine="openpyxl") as book:
             sheets = [str(name) for name in book.sheet_names]
@@ -389,6 +377,8 @@ def check_excel_size(path: Path) -> None:
     A table has all cells up to the last row and column: a single value in the last cell of a sheet makes 17 billion
     cells. A fair share of them must have values.
     """
+    from openpyxl.utils import column_index_from_string
+
     with ZipFile(path) as book:
         if sum(part.file_size for part in book.infolist()) > MAX_UNPACKED_BYTES:
             raise ValueError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes; save the table as CSV")
@@ -402,15 +392,11 @@ def check_excel_size(path: Path) -> None:
                     cells = CELL_REFERENCE.findall(end_of_chunk + chunk)
                     n_values += len(cells)
                     rows = max([rows, *(int(row) for _, row in cells)])
-                    columns = max([columns, *map(_column_number, {letters for letters, _ in cells})])
+                    letters_of_cells = {letters.decode() for letters, _ in cells if letters}
+                    columns = max([columns, *map(column_index_from_string, letters_of_cells)])
                     end_of_chunk = chunk[-MAX_REFERENCE_BYTES:]
             if rows * columns > max(MAX_EMPTY_CELLS, MAX_EMPTY_RATIO * n_values):
                 raise ValueError(
                     f"it has {rows} rows and {columns} columns, nearly all of them empty; delete the cells far from "
                     "the table"
                 )
-
-
-def _column_number(letters: bytes) -> int:
-    """Return the number of an Excel column: A is 1, AA is 27."""
-    return reduce(lambda number, letter: 26 * number + letter - ord("A") + 1, letters, 0)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
 
-from genlabel.data.tables.columns import MAX_CATEGORIES, as_floats, as_strings, kind_of
+from genlabel.data.tables.columns import MAX_CATEGORIES, as_strings, kind_of, to_float
 from genlabel.data.tables.splits import merge_groups
 from genlabel.data.tables.table import Table
 
@@ -164,7 +165,7 @@ def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
         return Leak(name, f"it names {distinct} groups of rows; --groups {name!r} keeps each on one side")
     if kind_of(column) != "numbers":
         return None
-    values = as_floats(column.dropna().to_frame()).to_numpy()[:, 0]
+    values = to_float(column.dropna()).to_numpy()
     steps = np.diff(values)
     monotonic = bool((steps > 0).all() or (steps < 0).all())
     if distinct >= MIN_DISTINCT_SHARE * n:
@@ -185,7 +186,7 @@ def _is_dense(column: pd.Series[Any]) -> bool:
     distinct, n = column.nunique(), len(column)
     if n < MIN_ROWS or kind_of(column) != "numbers" or distinct < MIN_DISTINCT_SHARE * n:
         return False
-    values = as_floats(column.dropna().to_frame()).to_numpy()[:, 0]
+    values = to_float(column.dropna()).to_numpy()
     return bool((values % 1 == 0).all() and values.max() - values.min() + 1 <= MAX_ID_DENSITY * distinct)
 
 
@@ -197,7 +198,7 @@ def _single_column_recall(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     if len(index) < MIN_ROWS or len(classes) < 2 or counts.min() < min_rows:
         return 0.0
     if kind_of(column) == "numbers":
-        values = as_floats(column.to_frame()).to_numpy()
+        values = to_float(column).to_numpy()[:, None]
         # Scaled to [0, 1], because a tree rounds to 32 bits and takes values that differ by less than 1e-7 as equal.
         values = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
         values = values - np.nanmin(values, initial=1.0)
@@ -207,17 +208,16 @@ def _single_column_recall(column: pd.Series[Any], y: pd.Series[Any]) -> float:
         order = np.random.default_rng(0).permutation(len(known))  # else codes are in the order of the rows
         values = order[codes].astype(float)[:, None]
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    correct = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds) == index
-    return float(np.mean([correct[index == c].mean() for c in range(len(classes))]))
+    predicted = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds)
+    return float(balanced_accuracy_score(index, predicted))
 
 
 def _hash_rows(X: pd.DataFrame) -> pd.Series[Any]:
     """Return a hash of each row, (n,), equal for equal values of any dtype."""
-    columns = {}
-    for i in range(X.shape[1]):
-        column = X.iloc[:, [i]]
-        converted = as_floats(column) if kind_of(column.iloc[:, 0]) == "numbers" else as_strings(column)
-        columns[i] = converted.iloc[:, 0]
+    columns = {
+        i: to_float(column) if kind_of(column) == "numbers" else as_strings(column.to_frame()).iloc[:, 0]
+        for i, (_, column) in enumerate(X.items())
+    }
     return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False)
 
 

@@ -20,13 +20,14 @@ from pandas.api import types
 from genlabel._validation import check_count
 from genlabel.data.tables.columns import (
     MAX_CATEGORIES,
-    OBJECT_NUMBERS,
     ColumnSpec,
     convert_columns,
+    has_numbers,
     kind_of,
     plan_columns,
+    to_float,
 )
-from genlabel.data.tables.files import check_columns, closest_name, join_names, read_frame, table_name
+from genlabel.data.tables.files import check_columns, missing_columns_error, read_frame, table_name
 from genlabel.data.tables.parse_values import MAX_UNPARSED_SHARE, NA_WORDS, infer_date_format, parse_numbers
 from genlabel.data.tables.table import Table
 
@@ -193,12 +194,7 @@ class TableReadSpec:
         absent = [column.name for column in self.columns if column.name not in frame]
         if absent:
             known = {self.target, *(column.name for column in self.columns)}
-            closest = closest_name(absent[0], [name for name in frame.columns if name not in known])
-            hint = f"rename {closest!r} if it is {absent[0]!r}" if closest else "the model was fitted with it, add it"
-            names = (
-                f"the column {absent[0]!r}" if len(absent) == 1 else f"{len(absent)} columns, {join_names(absent, 4)}"
-            )
-            raise ValueError(f"the table lacks {names}; {hint}")
+            raise missing_columns_error(absent, [name for name in frame.columns if name not in known])
         marked = replace_na_values(frame[[column.name for column in self.columns]], self.na_values)
         X = convert_columns(marked, self.columns, notes)[list(self.features)]
         for column in self.columns:
@@ -356,10 +352,8 @@ def _parse_target(y: pd.Series[Any]) -> pd.Series[Any] | None:
     """Return the target as numbers; None if it has strings, codes such as 007, or booleans."""
     if types.is_bool_dtype(y):
         return None
-    if types.is_numeric_dtype(y):
-        return y.astype("Float64").astype("float64")
-    if types.infer_dtype(y, skipna=True) in OBJECT_NUMBERS:
-        return y.map(float, na_action="ignore").astype("float64")
+    if has_numbers(y):
+        return to_float(y)
     strings = y.dropna().astype(str).str.strip()
     strings = strings[~strings.isin(NA_WORDS)]
     if not len(strings) or strings.str.match(r"0\d").any() or types.infer_dtype(y, skipna=True) != "string":
