@@ -6,7 +6,6 @@ Functions that train take `callback=`. Methods that cannot, such as scikit-learn
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -275,6 +274,7 @@ class ProgressDisplay(Callback):
     A run counts units of work, whose singular is `unit`, and prints about `max_lines` lines. `announce` prints the name
     at once where there is no terminal; `quiet` displays nothing, for processes other than the first.
 
+    >>> import sys
     >>> from contextlib import redirect_stderr
     >>> with redirect_stderr(sys.stdout), ProgressDisplay("a fit", announce=False) as display:
     ...     display.on_progress(ProgressEvent("search", 0.5, 60.0, best_loss=0.31, epochs=40, stage_ended=True))
