@@ -214,6 +214,16 @@ SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": 
 """The searches by name."""
 
 
+def default_options(search: Any, training: Any) -> dict[str, BaseEstimator]:
+    """Return the default options for which the name of a search, or `training=None`, stands."""
+    options: dict[str, BaseEstimator] = {}
+    if isinstance(search, str) and search in SEARCHES:
+        options["search"] = SEARCHES[search]()
+    if training is None:
+        options["training"] = TrainingOptions()
+    return options
+
+
 def resolve_search(search: Any) -> CandidateSearch:
     """Return a checked search; a name stands for a search with default parameters."""
     if isinstance(search, str):
