@@ -60,19 +60,6 @@ class CandidateSearch(BaseEstimator, ABC):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def check(self) -> None:
-        """Raise if a parameter is invalid; `cv` is checked where the folds are made."""
-        if not isinstance(self.scoring, Attack):
-            check_choice("scoring", self.scoring, SCORINGS, also="an Attack such as FGSM(0.2)")
-        if isinstance(self.ensemble, str):
-            check_choice("ensemble", self.ensemble, ["cv"], also="a number of networks")
-        else:
-            check_count("ensemble", self.ensemble)
-        if self.time_limit is not None:
-            check_positive("time_limit", self.time_limit, "None is no limit")
-        if not isinstance(self.restore_best, bool | np.bool_):
-            raise ValueError(f"restore_best={self.restore_best!r} must be True or False")
-
     @property
     def predicts_with_folds(self) -> bool:
         """True if the networks of all folds predict."""
@@ -147,7 +134,7 @@ class HalvingSearch(CandidateSearch):
     is_halving = True
 
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
-        """Return 50 epochs, or fewer if an epoch has many steps: the product of epochs and root of steps is bounded."""
+        """Return 50 epochs, or fewer if an epoch has many steps."""
         per_pass = -(-batches_per_epoch(rows, batch_size) // MAX_BATCHES)
         batches = batches_per_epoch(rows, batch_size * per_pass)
         return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5))), per_pass
@@ -216,22 +203,28 @@ SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": 
 
 def default_options(search: Any, training: Any) -> dict[str, BaseEstimator]:
     """Return the default options for which the name of a search, or `training=None`, stands."""
-    options: dict[str, BaseEstimator] = {}
-    if isinstance(search, str) and search in SEARCHES:
-        options["search"] = SEARCHES[search]()
-    if training is None:
-        options["training"] = TrainingOptions()
-    return options
+    is_name = isinstance(search, str) and search in SEARCHES
+    options: dict[str, BaseEstimator] = {"search": SEARCHES[search]()} if is_name else {}
+    return options if training is not None else {**options, "training": TrainingOptions()}
 
 
 def resolve_search(search: Any) -> CandidateSearch:
-    """Return a checked search; a name stands for a search with default parameters."""
+    """Return a checked search, but for `cv`; a name stands for a search with default parameters."""
     if isinstance(search, str):
         check_choice("search", search, SEARCHES, also="a HalvingSearch or GridSearch")
         return SEARCHES[search]()
     if not isinstance(search, CandidateSearch):
         raise ValueError(f'search={search!r} must be "halving", "grid", a HalvingSearch or a GridSearch')
-    search.check()
+    if not isinstance(search.scoring, Attack):
+        check_choice("scoring", search.scoring, SCORINGS, also="an Attack such as FGSM(0.2)")
+    if isinstance(search.ensemble, str):
+        check_choice("ensemble", search.ensemble, ["cv"], also="a number of networks")
+    else:
+        check_count("ensemble", search.ensemble)
+    if search.time_limit is not None:
+        check_positive("time_limit", search.time_limit, "None is no limit")
+    if not isinstance(search.restore_best, bool | np.bool_):
+        raise ValueError(f"restore_best={search.restore_best!r} must be True or False")
     return search
 
 
@@ -302,10 +295,9 @@ def resolve_training(training: Any, hidden: tuple[int, ...], device: torch.devic
         auto = isinstance(training.device, str) and training.device == "auto"
         device = torch.device("cpu") if auto and not hidden else named_device(training.device)
     auto_epochs = isinstance(training.epochs, str) and training.epochs == "auto"
-    resolved: TrainingOptions = copy(training).set_params(
+    return copy(training).set_params(
         epochs="auto" if auto_epochs else check_count("epochs", training.epochs),
         batch_size=check_count("batch_size", training.batch_size),
         optimizer=resolve_optimizer(training.optimizer),
         device=device,
     )
-    return resolved

@@ -103,10 +103,8 @@ def fit_pool_weights(
 
     bounds = [(0.0, 2.0)] * len(sources) + [(1e-5, 0.5)]
     minimum = minimize(penalized_loss, [*start, 0.02], jac=True, bounds=bounds, method="L-BFGS-B")
-    if density is None:
-        network_weight, prior_weight = minimum.x.tolist()
-        return PoolWeights(network_weight, None, prior_weight)
-    return PoolWeights(*minimum.x.tolist())
+    *weights, prior_weight = minimum.x.tolist()
+    return PoolWeights(weights[0], None if density is None else weights[1], prior_weight)
 
 
 def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
@@ -115,14 +113,13 @@ def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
 
 
 def validation_log_proba(
-    fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int, group: int | None = None
+    fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int, group: int
 ) -> Array:
     """Return the log-probabilities (candidates, m, k) of the held-out rows of a fold by a group of a fleet's networks.
 
-    By default the group has the index of the fold. With an attack, the rows are attacked for every network separately.
+    An attack attacks the rows for every network separately.
     """
     rows = valid[fold]
-    group = fold if group is None else group
     if isinstance(scoring, str):
         return fleet.log_proba(group, rows.X)
     target = AttackedFleet(fleet, group)
@@ -136,8 +133,7 @@ def epoch_scores(fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring:
     if isinstance(scoring, str):
         scores = fleet.score(0, rows.X, rows.y, rows.score_weight)
         return scores[:, ::-1] if scoring == "log-loss" else scores
-    log_proba = validation_log_proba(fleet, fold, valid, scoring, seed, group=0)
-    measured = log_proba, rows.y, rows.score_weight
+    measured = validation_log_proba(fleet, fold, valid, scoring, seed, group=0), rows.y, rows.score_weight
     return np.stack([accuracy(*measured), -log_loss(*measured)], -1)
 
 

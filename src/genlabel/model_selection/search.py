@@ -143,7 +143,7 @@ class CandidateScorer:
         data, scoring = self.data, self.space.search.scoring
         by_fold: list[list[NDArray[Any]]] = []
         for fold in range(len(fleet.theta)):
-            log_proba = validation_log_proba(fleet, fold, data.valid, scoring, data.seed)
+            log_proba = validation_log_proba(fleet, fold, data.valid, scoring, data.seed, group=fold)
             with np.errstate(over="ignore"):  # a network that diverged
                 # Each candidate has memory of its own, since some are dropped before others.
                 by_fold.append([values.astype(self.dtype) for values in log_proba])

@@ -204,10 +204,8 @@ def mixing_configs(mixers: Sequence[Mixer], clean_fractions: Sequence[float]) ->
     for clean_fraction in clean_fractions:
         used = mixers if clean_fraction < 1.0 else mixers[:1]
         for mixer in used:
-            params: dict[str, Any] = {"clean_fraction": clean_fraction}
-            if len(used) > 1:
-                params["mixer"] = mixer
-            configs.append(MixingConfig(mixer, clean_fraction, params))
+            chosen = {"mixer": mixer} if len(used) > 1 else {}
+            configs.append(MixingConfig(mixer, clean_fraction, {"clean_fraction": clean_fraction, **chosen}))
     return configs
 
 
@@ -236,32 +234,23 @@ def count_epochs(schedule: Sequence[Rung], candidates: int, subsets: int = 1, do
 
 
 def progressively_fewer(space: SearchSpace, subsets: Subsets) -> Iterator[Subsets]:
-    """Yield the subsets, then smaller ones.
-
-    These have the middle weight decay; then also two learning rates; one; and in the end one configuration each.
-    """
+    """Yield the subsets, then those of the middle weight decay; of two learning rates; of one; of one configuration."""
     yield subsets
     decays = sorted({candidate.weight_decay for candidate in space.candidates})
     rates = sorted({candidate.learning_rate for candidate in space.candidates})
-    limits = [("weight_decay", [decays[len(decays) // 2]])]
-    for count in (2, 1):
-        first = max(0, (len(rates) - count) // 2)
-        limits.append(("learning_rate", rates[first : first + count]))
+    limits = [("weight_decay", decays[len(decays) // 2 :][:1])]
+    limits += [("learning_rate", rates[max(0, (len(rates) - count) // 2) :][:count]) for count in (2, 1)]
     for name, allowed in limits:
-        smaller = []
-        for subset in subsets:
-            remaining = [(m, c) for m, c in subset if getattr(space.candidates[c], name) in allowed]
-            smaller.append(remaining or list(subset))
-        subsets = smaller
+        subsets = [
+            [(m, c) for m, c in subset if getattr(space.candidates[c], name) in allowed] or list(subset)
+            for subset in subsets
+        ]
         yield subsets
     yield [[subset[len(subset) // 2]] for subset in subsets]
 
 
 def cap_candidates(space: SearchSpace, subsets: Subsets, tasks: Sequence[TrainingTask]) -> Subsets:
-    """Return the subsets of configurations, smaller if their networks together have very many parameters.
-
-    Weight decays go first, then the smallest and the largest learning rates; no subset becomes empty.
-    """
+    """Return the subsets of configurations, smaller if their networks together have very many parameters."""
     n_in, n_out = tasks[0].X.shape[1], tasks[0].num_classes
     sizes = []  # parameters of a network with each way of mixing
     for config in space.mixing:
