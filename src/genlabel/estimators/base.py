@@ -51,17 +51,19 @@ CLEAN_FRACTIONS = (0.75, 1.0)
 class NetworkClassifier(ProbabilityClassifier, ABC):
     """Base class of the classifiers that train a network on mixed samples; a subclass defines mixing and labels."""
 
-    network: Any
-    class_weight: Any
-    search: Any
-    training: Any
-    random_state: Any
     fits_typicality: ClassVar[bool] = False
 
     network_: nn.Module
     labeler_: Labeler
     pool_weights_: PoolWeights | None
     log_prior_: NDArray[np.float64]
+
+    def __init__(self, network: Any, class_weight: Any, search: Any, training: Any, random_state: Any) -> None:
+        self.network = network
+        self.class_weight = class_weight
+        self.search = search
+        self.training = training
+        self.random_state = random_state
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:

@@ -132,7 +132,7 @@ class GenLabelClassifier(NetworkClassifier):
         training: TrainingOptions | None = None,
         random_state: Any = None,
     ) -> None:
-        self.network = network
+        super().__init__(network, class_weight, search, training, random_state)
         self.density = density
         self.gamma = gamma
         self.mixer = mixer
@@ -140,10 +140,6 @@ class GenLabelClassifier(NetworkClassifier):
         self.space = space
         self.priors = priors
         self.pool_with_density = pool_with_density
-        self.class_weight = class_weight
-        self.search = search
-        self.training = training
-        self.random_state = random_state
 
     fits_typicality = True
     density_: StackedDensity

@@ -77,16 +77,12 @@ class MixupClassifier(NetworkClassifier):
         training: TrainingOptions | None = None,
         random_state: Any = None,
     ) -> None:
-        self.network = network
+        super().__init__(network, class_weight, search, training, random_state)
         self.mixer = mixer
         self.labeler = labeler
         self.exclude_intrusion = exclude_intrusion
         self.clean_fraction = clean_fraction
         self.calibrate = calibrate
-        self.class_weight = class_weight
-        self.search = search
-        self.training = training
-        self.random_state = random_state
 
     @classmethod
     def from_paper(cls, network: Any = "logistic", mixer: Any = "mixup", **params: Any) -> Self:
@@ -124,11 +120,9 @@ class MixupClassifier(NetworkClassifier):
         )
         if len(labelers) == 1:
             return space
-        candidates, params = [], []
-        one_hot_labels = [tuple(row) for row in np.eye(len(labelers))]
-        for plain_params, (labeler, label) in product(plain.params, zip(self.labeler, one_hot_labels, strict=True)):
-            candidates.append(Hyperparameters(**plain_params, label=label))
-            params.append({**plain_params, "labeler": labeler})
+        choices = list(product(plain.params, zip(self.labeler, np.eye(len(labelers)), strict=True)))
+        candidates = [Hyperparameters(**plain_params, label=tuple(label)) for plain_params, (_, label) in choices]
+        params = [{**plain_params, "labeler": labeler} for plain_params, (labeler, _) in choices]
         return replace(space, candidates=candidates, params=params, label_params=frozenset({"labeler"}))
 
     def _mixing(self, depth: int, labelers: Sequence[Labeler]) -> list[MixingConfig]:
@@ -148,10 +142,8 @@ class MixupClassifier(NetworkClassifier):
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        known: dict[str, Mixer] = {
-            "mixup": Mixup(0.3),
-            "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1))),
-        }
+        manifold = ManifoldMixup(depths=tuple(range(min(depth, 2) + 1)))
+        known: dict[str, Mixer] = {"mixup": Mixup(0.3), "manifold": manifold}
         mixers = resolve_parts("mixer", self.mixer, Mixer, known, "Mixup(alpha=0.5)")
         deepest = max(mixer.max_depth for mixer in mixers)
         if deepest > depth:
@@ -226,14 +218,10 @@ class AdaMixupClassifier(NetworkClassifier):
         training: TrainingOptions | None = None,
         random_state: Any = None,
     ) -> None:
-        self.network = network
+        super().__init__(network, class_weight, search, training, random_state)
         self.policy_hidden = policy_hidden
         self.intrusion_weight = intrusion_weight
         self.alternating = alternating
-        self.class_weight = class_weight
-        self.search = search
-        self.training = training
-        self.random_state = random_state
 
     def search_space(self, plain: SearchSpace) -> SearchSpace:
         """Check the parameters of the method and return its candidates, made from those of plain training."""

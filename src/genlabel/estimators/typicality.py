@@ -224,11 +224,8 @@ class Typicality(BaseEstimator):
         points, index, weight = _read_sample(X, y, sample_weight)
         folds = _make_folds(index, cv, as_rng(self.random_state))
         densities = list(candidates.values())
-        models = [
-            TypicalityModel.fit(densities, points[fold.train], index[fold.train], weight[fold.train]) for fold in folds
-        ]
-        valid_points = [points[fold.valid] for fold in folds]
-        valid_weight = [weight[fold.valid] for fold in folds]
+        models = [TypicalityModel.fit(densities, points[f.train], index[f.train], weight[f.train]) for f in folds]
+        valid_points, valid_weight = [points[f.valid] for f in folds], [weight[f.valid] for f in folds]
         all_weight = torch.cat(valid_weight)
         evidence = torch.cat([model.evidence(x) for model, x in zip(models, valid_points, strict=True)], 1)
         relative = (evidence - evidence.amax(0)).clamp_min(MIN_RELATIVE_LOG_DENSITY)
