@@ -219,8 +219,6 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                 f"training diverged at learning rate {fit.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
-        for name in ("best_score_", "venn_abers_", "density_", "typicality_"):  # not every fit sets them
-            self.__dict__.pop(name, None)
         self.classes_, self.class_count_ = raw.classes, np.bincount(raw.y, minlength=len(raw.classes))
         self.class_weight_, self.log_prior_, self.scaler_ = raw.class_weight, data.log_prior, data.scaler
         if weights is not None and weights.density is None:  # calibrated with the class priors
@@ -235,17 +233,17 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             self.best_params_["pool_weights"] = tuple(weights or ())
         self.history_ = {"loss": fit.losses}
         self.n_iter_ = fit.epochs  # NOTE[PAPER]: the last epoch is our default, restore_best=True the paper's words
+        optional: dict[str, Any] = {"density_": density, "typicality_": typicality}
         if fit.fleet is not None:
-            self.best_score_ = float(fit.results[score][fit.index])
+            optional["best_score_"] = float(fit.results[score][fit.index])
         if fit.log_proba is not None:
-            rows, crossed = data.held_out, resolve_search(self.search).predicts_with_folds
-            self.venn_abers_ = Calibration.of(
-                fit.log_proba, rows.y, data.held_out_fold, rows.weight, raw.class_weight, crossed
-            )
-        if density is not None:
-            self.density_ = density
-        if typicality is not None:
-            self.typicality_ = typicality
+            y, fold, weight = data.held_out.y, data.held_out_fold, data.held_out.weight
+            crossed = resolve_search(self.search).predicts_with_folds
+            optional["venn_abers_"] = Calibration.of(fit.log_proba, y, fold, weight, raw.class_weight, crossed)
+        for name in ("best_score_", "venn_abers_", "density_", "typicality_"):
+            self.__dict__.pop(name, None)
+            if optional.get(name) is not None:
+                setattr(self, name, optional[name])
 
     @property
     def predicts_by_network(self) -> bool:

@@ -324,10 +324,8 @@ def _read_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[np
 
 def _make_folds(index: NDArray[np.intp], cv: int, rng: np.random.Generator) -> list[Fold]:
     """Return the folds of a table; a large one has a single fold, of a training part and a held-out part."""
-    n = len(index)
-    if n <= MAX_CV_ROWS:
-        number = round_robin_folds(index, min(cv, n), rng)
-        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
-    parts = max(2, math.ceil(n / MAX_PART_ROWS))
-    number = round_robin_folds(index, parts, rng)
-    return [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
+    n, large = len(index), len(index) > MAX_CV_ROWS
+    number = round_robin_folds(index, max(2, math.ceil(n / MAX_PART_ROWS)) if large else min(cv, n), rng)
+    if large:
+        return [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
+    return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]

@@ -34,10 +34,7 @@ FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
 def prepare_labelers(
     space: SearchSpace, data: CVData, progress: FitProgress
 ) -> tuple[FitLabelers, StackedDensity | None]:
-    """Choose stacked densities over the folds, and train the networks in whose features densities live.
-
-    Return a function that fits the labelers, and the last stacked density, fitted to all rows.
-    """
+    """Return a function that fits the labelers of a fold, and the last stacked density, fitted to all rows."""
     whole = data.whole
     with progress.stage("stacked density", until=STAGE_DEADLINES["stacked density"]):
         densities = [
@@ -55,14 +52,11 @@ def prepare_labelers(
 def train_feature_networks(
     space: SearchSpace, data: CVData, progress: FitProgress, for_folds: bool
 ) -> dict[int | None, MLP]:
-    """Return the network of all rows, None, and with `for_folds` those of the folds.
-
-    They are trained without mixing, at the hyperparameters that a search of their own chooses.
-    """
+    """Return the network of all rows, None, and with `for_folds` those of the folds, trained without mixing."""
     fit_labelers = partial(fit_fold_labelers, space, (), {})
     needs_search = space.needs_folds()
     tasks = fold_tasks(space, data, fit_labelers) if needs_search or for_folds else []
-    (result,) = search(space, data, tasks if needs_search else [], progress)
+    (result,) = search(space, data, tasks if needs_search else [], progress, [list(space.configurations)])
     single = copy(space.search)
     single.ensemble = 1
     (fit,) = refit(replace(space, search=single), data, fit_labelers, [result], progress)
@@ -86,10 +80,7 @@ def fit_fold_labelers(
     rows: LabeledData,
     fold: int | None,
 ) -> tuple[Labeler, ...]:
-    """Return the labelers, fitted to the training rows of a fold; fold None is all rows.
-
-    The densities live in the input, or in the features of the `networks` of the folds and of all rows (arXiv Alg. 2).
-    """
+    """Return the labelers, fitted to the training rows of a fold; with `networks`, in their features (arXiv Alg. 2)."""
     training = rows.X, rows.labels, rows.weight
     fitted: list[Labeler] = [clone(labeler).fit(*training) for labeler in space.labelers]
     for density in densities:
@@ -107,10 +98,7 @@ def fold_tasks(space: SearchSpace, data: CVData, fit_labelers: FitLabelers) -> l
 
 
 def make_task(space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold: int | None) -> TrainingTask:
-    """Return the training task of a fold, without mixing; fold None is all rows.
-
-    Its seed consists of the seed of the fit, the random stream and the fold (from 1; 0 is all rows).
-    """
+    """Return the training task of a fold, without mixing; fold None is all rows, 0 in the seed."""
     rows = data.whole if fold is None else data.train[fold]
     return TrainingTask(
         X=rows.X,

@@ -12,19 +12,8 @@ from numpy.typing import NDArray
 
 from genlabel._progress import FitProgress
 from genlabel.labeling import GenLabel, Labeler
+from genlabel.model_selection import scoring
 from genlabel.model_selection.options import Rung
-from genlabel.model_selection.scoring import (
-    PoolWeights,
-    Scores,
-    epoch_scores,
-    fit_pool_weights,
-    one_standard_error,
-    pool,
-    rank_candidates,
-    results_table,
-    score_candidates,
-    validation_log_proba,
-)
 from genlabel.model_selection.search_space import (
     Configuration,
     SearchSpace,
@@ -63,7 +52,7 @@ class FitResult:
     """Epochs for which it is trained."""
     max_epochs: int
     """Epochs of the longest training; a schedule of the learning rate ends with them."""
-    pool_weights: PoolWeights | None
+    pool_weights: scoring.PoolWeights | None
     """None predicts by the network alone."""
     fleet: Fleet | None = None
     """The networks of the folds, each for features that its fold has standardized; None if there were no folds."""
@@ -82,18 +71,13 @@ class FitResult:
 
 
 def search(
-    space: SearchSpace,
-    data: CVData,
-    tasks: Sequence[TrainingTask],
-    progress: FitProgress,
-    subsets: Subsets | None = None,
+    space: SearchSpace, data: CVData, tasks: Sequence[TrainingTask], progress: FitProgress, subsets: Subsets
 ) -> list[FitResult]:
-    """Return the best configuration of each subset, as if there were no others; by default, of all of them.
+    """Return the best configuration of each subset, as if there were no others.
 
     `tasks` are those of the folds; without any, each subset has one configuration, which needs no choice.
     """
-    subsets = [list(space.configurations)] if subsets is None else subsets
-    rows, scoring = len(data.raw.X), space.search.scoring
+    rows, rule = len(data.raw.X), space.search.scoring
     max_epochs, per_pass = space.epochs(rows)
     if not tasks:
         assert not isinstance(space.pooling, str)  # "cv" needs folds
@@ -103,8 +87,8 @@ def search(
     subsets, max_epochs = within_limits(space, subsets, tasks, rows, progress)
     restore_best: bool | BestEpoch = False
     if space.search.restore_best:
-        every = 1 if isinstance(scoring, str) else EPOCHS_BETWEEN_ATTACKS
-        restore_best = BestEpoch(partial(epoch_scores, valid=data.valid, scoring=scoring, seed=data.seed), every)
+        every = 1 if isinstance(rule, str) else EPOCHS_BETWEEN_ATTACKS
+        restore_best = BestEpoch(partial(scoring.epoch_scores, valid=data.valid, scoring=rule, seed=data.seed), every)
     trainers = {
         m: space.make_trainer(
             tasks, m, indices, max_epochs, epochs_per_pass=per_pass, restore_best=restore_best, progress=progress
@@ -112,55 +96,46 @@ def search(
         for m, indices in candidates_by_mixing(subsets).items()
     }
     schedule = space.search.schedule(max_epochs, many_rows=per_pass > 1)
-    scorer = CandidateScorer(space, data, tasks, single_precision=len(schedule) > 1, many_rows=per_pass > 1)
+    scorer = CandidateScorer(space, data, tasks, many_rows=per_pass > 1)
     histories = successive_halving(trainers, subsets, schedule, scorer, progress)
     return [best_of_history(scorer, history, max_epochs) for history in histories]
 
 
 @final
 class CandidateScorer:
-    """Scores of candidates on the held-out rows of all folds, as networks or as pools with their density."""
+    """scoring.Scores of candidates on the held-out rows of all folds, as networks or as pools with their density."""
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        data: CVData,
-        tasks: Sequence[TrainingTask],
-        *,
-        single_precision: bool = False,
-        many_rows: bool = False,
-    ) -> None:
+    def __init__(self, space: SearchSpace, data: CVData, tasks: Sequence[TrainingTask], many_rows: bool) -> None:
         self.space, self.data, self.many_rows = space, data, many_rows
-        self.dtype = np.float32 if single_precision else np.float64
         self.weight = data.held_out.score_weight
         self.density: NDArray[np.float64] | None = None
         if space.pooling is not None:  # log-posteriors (n, k) of the held-out rows, each by the density of its fold
             pairs = zip((cast(GenLabel, task.labelers[-1]) for task in tasks), data.valid, strict=True)
             self.density = np.concatenate([g.log_posterior(valid.X, data.raw.class_weight) for g, valid in pairs])
 
-    def predict(self, fleet: Fleet) -> list[NDArray[Any]]:
+    def predict(self, fleet: Fleet, dtype: type[np.floating[Any]]) -> list[NDArray[Any]]:
         """Return the log-probabilities (n, k) of the held-out rows of all folds, for each candidate of a fleet."""
-        data, scoring = self.data, self.space.search.scoring
+        data, rule = self.data, self.space.search.scoring
         by_fold: list[list[NDArray[Any]]] = []
         for fold in range(len(fleet.theta)):
-            log_proba = validation_log_proba(fleet, fold, data.valid, scoring, data.seed, group=fold)
+            log_proba = scoring.validation_log_proba(fleet, fold, data.valid, rule, data.seed, group=fold)
             with np.errstate(over="ignore"):  # a network that diverged
                 # Each candidate has memory of its own, since some are dropped before others.
-                by_fold.append([values.astype(self.dtype) for values in log_proba])
+                by_fold.append([values.astype(dtype) for values in log_proba])
         return [np.concatenate(parts) for parts in zip(*by_fold, strict=True)]
 
-    def score(self, log_proba: Sequence[NDArray[Any]]) -> Scores:
+    def score(self, log_proba: Sequence[NDArray[Any]]) -> scoring.Scores:
         """Return the scores of candidates from the log-probabilities (n, k) of each."""
         data, pooling, fit_weights = self.data, self.space.pooling, self.space.search.is_halving
         fold, density = data.held_out_fold, self.density
-        return score_candidates(
+        return scoring.score_candidates(
             log_proba, data.held_out.y, self.weight, fold, data.log_prior, density, pooling, fit_weights
         )
 
     def rank(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the rank of each candidate, from 1."""
         # On large tables, pooling with a strong density would hide which networks learn fastest.
-        return rank_candidates(scores[0 if self.many_rows else 1], self.space.search.ranked_by)
+        return scoring.rank_candidates(scores[0 if self.many_rows else 1], self.space.search.ranked_by)
 
 
 def successive_halving(
@@ -170,14 +145,12 @@ def successive_halving(
     scorer: CandidateScorer,
     progress: FitProgress,
 ) -> list[History]:
-    """Train from rung to rung; return the results at each rung for each subset of the configurations.
-
-    Each subset is halved as if there were no others; networks are trained once, on all folds. `trainers` are those of
-    the ways of mixing.
-    """
+    """Train each way of mixing from rung to rung, once for all subsets; each is halved as if there were no others."""
     running, candidates, done = dict(trainers), candidates_by_mixing(subsets), 0
     alive = [list(subset) for subset in subsets]
     histories: list[History] = [[] for _ in subsets]
+    # With several rungs there is a result for each candidate at each of them: these are in single precision.
+    dtype = np.float64 if len(schedule) == 1 else np.float32
     for number, (end, survivors) in enumerate(schedule):
         if number and progress.time_left <= 0.0:
             progress.truncations.append(f"the search ends after {done} of {schedule[-1][0]} epochs")
@@ -190,7 +163,7 @@ def successive_halving(
             done += train([(trainer, len(candidates[m])) for m, trainer in running.items()], end - done, progress)
             log_proba: dict[Configuration, NDArray[Any]] = {}
             for m, trainer in running.items():
-                log_proba |= zip(((m, c) for c in candidates[m]), scorer.predict(trainer.fleet), strict=True)
+                log_proba |= zip(((m, c) for c in candidates[m]), scorer.predict(trainer.fleet, dtype), strict=True)
             for subset in alive:
                 scores, losses = scorer.score([log_proba[configuration] for configuration in subset])
                 best_first = scorer.rank(scores).argsort(kind="stable")[:survivors].tolist()
@@ -253,19 +226,19 @@ def best_of_history(scorer: CandidateScorer, history: History, max_epochs: int) 
     eligible = [i for i, values in enumerate(log_proba) if values is not None]
     scores = np.stack(rung_scores, -1)
     scores[..., eligible], losses = scorer.score([log_proba[i] for i in eligible])
-    results = results_table(params, scores, space.search.ranked_by, pooled=density is not None)
+    results = scoring.results_table(params, scores, space.search.ranked_by, pooled=density is not None)
     if space.search.ranked_by == "accuracy":
         chosen = results["rank_test_score"][eligible].argmin()
     else:
         candidates = [space.candidates[configurations[i][1]] for i in eligible]
         decays, rates = [c.weight_decay for c in candidates], [c.learning_rate for c in candidates]
-        chosen = one_standard_error(losses, decays, weight, rates)
+        chosen = scoring.one_standard_error(losses, decays, weight, rates)
     index = eligible[chosen]
     configuration, network = configurations[index], np.asarray(log_proba[index], dtype=np.float64)
-    weights = space.pooling if isinstance(space.pooling, PoolWeights) else None
+    weights = space.pooling if isinstance(space.pooling, scoring.PoolWeights) else None
     if weights is None and (density is not None or space.calibrate):
-        weights = fit_pool_weights(network, density, data.held_out.y, data.log_prior, weight)
-    predicted = network if weights is None else pool(network, density, data.log_prior, weights)
+        weights = scoring.fit_pool_weights(network, density, data.held_out.y, data.log_prior, weight)
+    predicted = network if weights is None else scoring.pool(network, density, data.log_prior, weights)
     return FitResult(
         configuration,
         space.configurations[configuration],
