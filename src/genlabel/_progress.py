@@ -162,7 +162,6 @@ class FitProgress(Callback):
 
     @property
     def has_time_limit(self) -> bool:
-        """True if the fit has a time limit."""
         return self.time_limit < inf
 
     @property
@@ -215,7 +214,6 @@ class FitProgress(Callback):
         self._report(stage_ended=True)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Count an epoch."""
         self._epochs += 1
         self._stage_done = min(1.0, self._stage_done + self.epoch_weight * self._done_per_work)
         if self.callback is not None:
@@ -306,7 +304,6 @@ class ProgressDisplay(Callback):
         self._last_line = monotonic()
 
     def __enter__(self) -> Self:
-        """Begin to display."""
         if not self._bar.disable:
             self._bar.start()
         elif self.announce:
@@ -314,7 +311,6 @@ class ProgressDisplay(Callback):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the bar."""
         if not self._bar.disable:
             self._bar.stop()
 

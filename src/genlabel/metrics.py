@@ -180,9 +180,8 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     """Return the expected calibration error of the largest probability: confidence against accuracy, 0 to 1.
 
     The rows are sorted by confidence and cut into bins of nearly equal count, and the distance of accuracy from mean
-    confidence is averaged over the bins, each with its weight. Rows of equal confidence share their accuracy, so that
-    the order of rows does not matter. A row with NaN counts as certain and wrong. With few rows in a bin the error is
-    above 0 even for a calibrated model.
+    confidence is averaged over the bins. Rows of equal confidence share their accuracy. A row with NaN counts as
+    certain and wrong. With few rows in a bin the error is above 0 even for a calibrated model.
 
     >>> float(calibration_error(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1], bins=2).round(3))
     0.35

@@ -36,13 +36,11 @@ class MixupClassifier(NetworkClassifier):
         hidden layers, drawn for each batch (Verma et al., 2019); None is plain training. The search chooses among
         several.
     labeler : "linear", "logistic", Labeler or sequence of them
-        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other, fitted to the training set; the search
-        chooses among several.
+        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other; the search chooses among several.
     exclude_intrusion : bool
         Leave out mixed samples whose nearest training sample is of a third class (arXiv Section 3.1).
     clean_fraction : "auto", float in [0, 1] or sequence of float
-        Share of the samples of a batch that are not mixed; 0 mixes all (the paper's), "auto" chooses between 0.75 and
-        1.
+        Share of the samples of a batch that are not mixed: 0 mixes all (the paper's), "auto" is 0.75 or 1.
     calibrate : bool
         Pool the network with the class priors, with weights from held-out rows.
     class_weight, search, training, random_state
@@ -88,9 +86,8 @@ class MixupClassifier(NetworkClassifier):
     def from_paper(cls, network: Any = "logistic", mixer: Any = "mixup", **params: Any) -> Self:
         """Return the classifier in the paper's own setting (arXiv Table 11 and Section E.2).
 
-        Every sample is mixed, lam ~ Beta(1, 1) once a batch; the learning rate is chosen by held-out accuracy over 6
-        folds; weight decay is 1e-4; one network predicts, trained for 100 epochs on all rows. `params` replace the
-        paper's, as in `set_params`.
+        It is that of :meth:`GenLabelClassifier.from_paper` without densities. `params` replace the paper's, as in
+        `set_params`.
 
         Examples
         --------
@@ -166,9 +163,8 @@ class AdaMixupClassifier(NetworkClassifier):
     """A network trained on samples that a policy network mixes, off the manifold of the data (Guo et al., 2019).
 
     A baseline of arXiv Section 6. For a pair of samples the policy states a and delta, and lam is drawn from
-    [a, a + delta]; a critic separates mixed samples from real ones. Classifier, policy and critic minimize one loss.
-    Where the classifier's part of it dominates, the policy ends up mixing nothing (`mixing_share_` is near 0): raise
-    `intrusion_weight`.
+    [a, a + delta]; a critic separates mixed samples from real ones. All three minimize one loss. Where the classifier's
+    part of it dominates, the policy mixes nothing (`mixing_share_` is near 0): raise `intrusion_weight`.
 
     Parameters
     ----------

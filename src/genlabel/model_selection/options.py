@@ -94,10 +94,9 @@ class CandidateSearch(BaseEstimator, ABC):
 class HalvingSearch(CandidateSearch):
     """Successive halving: all candidates train for a few epochs, the best of them for longer.
 
-    After a tenth of the epochs the best 8 candidates continue, after a quarter the best 5, after a half the best 3; on
-    large tables, whose passes take several epochs, the best 4 after a twentieth, 2 after an eighth and 1 after a third.
-    The parameters of a network are averaged over its steps, and a candidate may be chosen as it was at any of these
-    points, which is early stopping.
+    After a tenth of the epochs the best 8 candidates continue, after a quarter 5, after a half 3; on large tables, a
+    pass over which takes several epochs, 4 after a twentieth, 2 after an eighth and 1 after a third. The parameters of
+    a network are averaged over its steps; a candidate may be chosen as it was at any of these points: early stopping.
 
     Parameters
     ----------
@@ -106,17 +105,14 @@ class HalvingSearch(CandidateSearch):
         stratified, shuffled folds. A class of few rows is held out in as few folds; a single row is always trained on,
         with a warning.
     scoring : "log-loss", "accuracy" or Attack
-        How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
-        are not worse than the best by more than the noise, the one of the largest weight decay); by held-out accuracy,
-        ties by log-loss (the paper's); or by held-out accuracy of the network alone under an attack such as FGSM(0.2)
-        (the paper's robust runs).
+        The best candidate has the lowest held-out log-loss, by the one-standard-error rule (of the candidates that are
+        not worse than the best by more than the noise, the one of the largest weight decay); the highest held-out
+        accuracy, ties by log-loss (the paper's); or that of the network alone under an attack such as FGSM(0.2).
     ensemble : "cv" or int
-        Networks that predict, as the mean of their probabilities: "cv" takes those of the folds, which the search has
-        trained anyway; an int trains as many on all rows.
+        Networks that predict, as the mean of their probabilities: those of the folds, or as many trained on all rows.
     time_limit : float or None
-        Seconds that a fit may take. A fit that would take longer uses fewer rows, fewer candidates and densities and
-        fewer epochs, and reports it in a warning; its result then depends on the speed of the machine. A density that
-        you name takes the time that it needs.
+        Seconds that a fit may take. A fit that would take longer uses fewer rows, candidates, densities and epochs, and
+        warns; its result then depends on the speed of the machine. A density that you name takes the time it needs.
     verbose : int
         Above 0, show stage, progress, time left and held-out log-loss on the error stream: a bar on a terminal, else a
         line every few seconds.
@@ -158,9 +154,8 @@ class GridSearch(CandidateSearch):
     ensemble : int or "cv"
         Networks that predict: as many are trained on all rows; "cv" takes those of the folds.
     restore_best : bool
-        Take each network from its best epoch on the rows that its fold holds out (by `scoring`; under an attack, every
-        fifth epoch is evaluated) instead of the last one. The networks of the first folds then predict, as many as
-        `ensemble` states; none is trained on all rows.
+        Take each network from its best epoch on the rows that its fold holds out (by `scoring`; under an attack, of
+        every fifth epoch). The networks of the first folds then predict, as many as `ensemble` states.
 
     Examples
     --------
@@ -240,8 +235,8 @@ class TrainingOptions(BaseEstimator):
     weight_decay : float, "auto" or sequence of float
         "auto" chooses among 1e-4, 1e-3, 1e-2.
     epochs : int or "auto"
-        Largest number of epochs. "auto" is 50 in a halving search, and fewer where an epoch has many steps; from 32,768
-        rows on, a pass over them then takes several epochs. In a grid search it is 100.
+        Largest number of epochs. "auto" is 100 in a grid search, 50 in a halving search, and fewer where an epoch has
+        many steps; from 32,768 rows on, a pass over them then takes several epochs.
     batch_size : int
     optimizer : "adam", "sgd" or Optimizer
         "sgd" has momentum 0.9 and multi-step decay.
