@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, ClassVar, final
@@ -37,12 +36,12 @@ Rung = tuple[int, int | None]
 """Number of epochs after which candidates are compared, and the number that continue; None is all of them."""
 
 
-class CandidateSearch(BaseEstimator, ABC):
-    """Base class of the searches: the folds, the score, and the networks that predict."""
+class CandidateSearch(BaseEstimator):
+    """Base class of the searches; its schedule is that of a grid search."""
 
-    learning_rates: ClassVar[Sequence[float]]
+    learning_rates: ClassVar[Sequence[float]] = (0.1, 0.01, 0.001, 0.0001)  # arXiv Table 11
     """Candidates for `learning_rate="auto"`."""
-    is_halving: ClassVar[bool]
+    is_halving: ClassVar[bool] = False
     restore_best: bool = False
 
     def __init__(
@@ -81,13 +80,13 @@ class CandidateSearch(BaseEstimator, ABC):
         final_networks = 0 if self.predicts_with_folds else self.ensemble
         return STAGE_DEADLINES["search"] * SEARCH_COST / (SEARCH_COST + final_networks)
 
-    @abstractmethod
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
         """Return the largest number of epochs of a network, and the number of epochs that make a pass over the rows."""
+        return 100, 1  # arXiv Table 11
 
-    @abstractmethod
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
         """Return the rungs of the search; the last one is its end."""
+        return [(epochs, None)]
 
 
 @final
@@ -136,7 +135,7 @@ class HalvingSearch(CandidateSearch):
         return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5))), per_pass
 
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return the rungs of the search; the last one is its end."""
+        """Return the rungs at the shares of the epochs, and the end."""
         shares = HALVING_SCHEDULE_LARGE if many_rows else HALVING_SCHEDULE
         survivors = {max(1, int(share * epochs)): count for share, count in shares}
         rungs: list[Rung] = [(end, count) for end, count in survivors.items() if end < epochs]
@@ -167,9 +166,6 @@ class GridSearch(CandidateSearch):
     True
     """
 
-    learning_rates = (0.1, 0.01, 0.001, 0.0001)  # arXiv Table 11
-    is_halving = False
-
     def __init__(
         self,
         cv: Any = "auto",
@@ -182,14 +178,6 @@ class GridSearch(CandidateSearch):
     ) -> None:
         super().__init__(cv, scoring, ensemble=ensemble, time_limit=time_limit, verbose=verbose)
         self.restore_best = restore_best
-
-    def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
-        """Return 100 epochs, the paper's, each a pass."""
-        return 100, 1  # arXiv Table 11
-
-    def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return one rung, at the end."""
-        return [(epochs, None)]
 
 
 SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": GridSearch}
