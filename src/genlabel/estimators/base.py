@@ -86,7 +86,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         """
         with restore_on_error(self), deduplicate_warnings():
             (fitted,) = self._search_and_refit(X, y, sample_weight, groups, {"all": lambda params: True}).values()
-            self.__dict__ = vars(fitted)
+            self.__dict__ = fitted.__dict__
         return self
 
     @final
@@ -182,8 +182,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         training = resolve_training(self.training, hidden, device)
         rates = parameter_grid("learning_rate", training.learning_rate, search_options.learning_rates, 1e-12, 1e3)
         decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
-        params = [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
-        candidates = [Hyperparameters(**entry) for entry in params]
+        candidates = [Hyperparameters(rate, decay) for rate, decay in product(rates, decays)]
+        params = [{"learning_rate": c.learning_rate, "weight_decay": c.weight_decay} for c in candidates]
         return SearchSpace(search_options, training, hidden, [MixingConfig(None)], [LinearLabel()], candidates, params)
 
     @abstractmethod

@@ -94,12 +94,20 @@ class CVData:
     @cached_property
     def folds(self) -> list[Fold]:
         """Indices of the rows to train on and to hold out."""
-        raw, method = self.raw, "rare" if self.keep_rare else "stratified"
-        cv, used = self.cv, None
+        raw, cv, used = self.raw, self.cv, None
         if isinstance(cv, str) and cv == "auto":
             cv, used = folds_by_size(len(raw.X))
-        rows = {"X": raw.X, "rows": raw.rows, "n_rows": raw.n_rows, "groups": raw.groups}
-        folds = make_folds(cv, raw.y, self.seed, method, classes=raw.classes, **rows)[:used]
+        folds = make_folds(
+            cv,
+            raw.y,
+            self.seed,
+            "rare" if self.keep_rare else "stratified",
+            classes=raw.classes,
+            X=raw.X,
+            rows=raw.rows,
+            n_rows=raw.n_rows,
+            groups=raw.groups,
+        )[:used]
         check_folds(folds, self.cv, raw.y, raw.classes, raw.score_weight)
         return folds
 
