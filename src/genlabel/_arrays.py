@@ -21,11 +21,7 @@ ROUNDING_TOLERANCE = 1e-13
 
 
 def as_tensor(X: Values) -> Tensor:
-    """Return `X` as a floating tensor: a tensor keeps dtype and device, everything else becomes float64.
-
-    >>> as_tensor([[1, 2]]).dtype
-    torch.float64
-    """
+    """Return `X` as a floating tensor: a tensor keeps dtype and device, everything else becomes float64."""
     if isinstance(X, Tensor) and not X.is_complex():
         return X if X.is_floating_point() else X.double()
     try:
@@ -58,12 +54,7 @@ def to_device(values: Any, like: Tensor, dtype: torch.dtype | None = None) -> Te
 
 
 def named_device(device: Any) -> torch.device:
-    """Return the device of a name; "auto" is the GPU if there is one.
-
-    >>> named_device("tpu")
-    Traceback (most recent call last):
-    ValueError: device='tpu' is not known; use 'auto', 'cpu' or 'cuda'
-    """
+    """Return the device of a name; "auto" is the GPU if there is one."""
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -140,10 +131,9 @@ class Standardization(NamedTuple):
             deviation = unit * (share @ (centered / unit) ** 2).sqrt()
         else:
             mean = np.average(X, axis=0, weights=weight)
-            residual = X - mean
-            largest = np.abs(residual).max(0)
+            largest = np.abs(X - mean).max(0)
             size = np.where(largest > 0, largest, 1.0)
-            deviation = size * np.sqrt(np.average((residual / size) ** 2, axis=0, weights=weight))
+            deviation = size * np.sqrt(np.average(((X - mean) / size) ** 2, axis=0, weights=weight))
         varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING_TOLERANCE * xp.abs(mean))
         if whole is not None:
             return cls(mean, xp.where(varies, deviation, whole.scale), whole.mask)
@@ -171,12 +161,9 @@ class Standardization(NamedTuple):
 
         Features that were left out have their mean.
         """
-        if isinstance(points, Tensor):
-            mean, scale, mask = (values.to(points.device) for values in self)
-            result = mean.repeat(len(points), 1)
-        else:
-            mean, scale, mask = self
-            result = np.tile(mean, (len(points), 1))
+        is_tensor = isinstance(points, Tensor)
+        mean, scale, mask = (values.to(points.device) for values in self) if is_tensor else self
+        result = mean.repeat(len(points), 1) if is_tensor else np.tile(mean, (len(points), 1))
         result[:, mask] = points * scale[mask] + mean[mask]
         return result
 

@@ -6,7 +6,6 @@ Functions that train take `callback=`. Methods that cannot, such as scikit-learn
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -14,10 +13,7 @@ from functools import partial
 from itertools import takewhile
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from typing import Any, NamedTuple, Self, final
 
 MIN_SECONDS_BETWEEN_LINES = 5.0
 """Time between two lines about a fit; the end of a stage always has a line."""
@@ -161,12 +157,11 @@ class FitProgress(Callback):
         self._deadline = time_limit  # of the stage, in seconds after the begin of the fit
         self._shares: dict[str, float] = {}  # share of each planned stage in the fit
         self._stage, self._step, self._epochs = "", "", 0
-        self._fraction_before = self._stage_share = 0.0  # fractions of the fit: before the stage, and of the stage
+        self._fraction_before = self._stage_share = 0.0  # of the fit: before the stage, and of the stage
         self._stage_done = self._done_per_work = 0.0  # fraction of the stage that is done; for each unit of work
 
     @property
     def has_time_limit(self) -> bool:
-        """True if the fit has a time limit."""
         return self.time_limit < inf
 
     @property
@@ -219,7 +214,6 @@ class FitProgress(Callback):
         self._report(stage_ended=True)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Count an epoch."""
         self._epochs += 1
         self._stage_done = min(1.0, self._stage_done + self.epoch_weight * self._done_per_work)
         if self.callback is not None:
@@ -275,10 +269,10 @@ def current_fit() -> FitProgress:
 class ProgressDisplay(Callback):
     """Display of a fit, or of the trials of a run, on the error stream: a bar on a terminal, lines elsewhere.
 
-    `name` is the name of the fit or of the run. A run counts units of work, whose singular is `unit`, and prints about
-    `max_lines` lines. `announce` prints the name at once where there is no terminal; `quiet` displays nothing, for
-    processes other than the first.
+    A run counts units of work, whose singular is `unit`, and prints about `max_lines` lines. `announce` prints the name
+    at once where there is no terminal; `quiet` displays nothing, for processes other than the first.
 
+    >>> import sys
     >>> from contextlib import redirect_stderr
     >>> with redirect_stderr(sys.stdout), ProgressDisplay("a fit", announce=False) as display:
     ...     display.on_progress(ProgressEvent("search", 0.5, 60.0, best_loss=0.31, epochs=40, stage_ended=True))
@@ -288,78 +282,74 @@ class ProgressDisplay(Callback):
     def __init__(
         self, name: str, *, unit: str = "fit", max_lines: int = 10, announce: bool = True, quiet: bool = False
     ) -> None:
-        self.name, self.unit, self.max_lines, self.announce, self.quiet = name, unit, max_lines, announce, quiet
-        self.failures: dict[Any, str] = {}  # errors by trial
-        self._bar: Progress | None = None
-        self._total: int | None = None
-        self._done, self._trial = 0, ""
-        self._begin = self._last_line = monotonic()
-
-    def __enter__(self) -> Self:
-        """Begin to display."""
         from rich import progress
         from rich.console import Console
 
-        console = Console(stderr=True)
-        if console.is_terminal and not self.quiet:
-            self._bar = progress.Progress(
-                progress.SpinnerColumn(),
-                progress.TextColumn("{task.description}", markup=False),
-                progress.BarColumn(bar_width=20),
-                progress.TextColumn("{task.fields[status]}", markup=False),
-                progress.TextColumn("elapsed"),
-                progress.TimeElapsedColumn(),
-                console=console,
-            )
-            self._task = self._bar.add_task(self.name, total=None, status="")
+        self.name, self.unit, self.max_lines, self.announce = name, unit, max_lines, announce
+        self.failures: dict[Any, str] = {}  # errors by trial
+        console = Console(stderr=True, force_jupyter=False, quiet=quiet)
+        self._bar = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(bar_width=20),
+            progress.TextColumn("{task.fields[status]}", markup=False),
+            progress.TextColumn("elapsed"),
+            progress.TimeElapsedColumn(),
+            console=console,
+            disable=quiet or not console.is_terminal,
+        )
+        self._bar.add_task(name, total=None, status="")
+        (self._task,) = self._bar.tasks
+        self._is_run, self._trial = False, ""
+        self._last_line = monotonic()
+
+    def __enter__(self) -> Self:
+        if not self._bar.disable:
             self._bar.start()
         elif self.announce:
             self.print(f"{self.name} ...")
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the bar."""
-        if self._bar is not None:
+        if not self._bar.disable:
             self._bar.stop()
 
     def start(self, total: int, description: str = "fitting") -> None:
         """Begin to count units of work."""
-        self._total, self._done, self._begin = total, 0, monotonic()
-        self._update_bar(description=description, total=total)
+        self._is_run = True
+        self._bar.reset(self._task.id, total=total, description=description, status="")
 
     def advance(self, count: int = 1) -> None:
         """Count units on the bar; without a bar nothing is printed."""
-        self._done += count
-        self._update_bar(completed=self._done, status=f"{self._done}/{self._total}{self._pace()}")
+        self._update(advance=count)
+        self._update(status=f"{self._task.completed}/{self._task.total}{self._pace()}")
 
     def step(self, line: str) -> None:
         """Count one unit, and print a line about it."""
         self.advance()
-        if self._bar is None:
+        if self._bar.disable:
             self.print(line)
-        self._update_bar(description=line)
+        self._update(description=line)
 
     def print(self, line: str) -> None:
         """Print a line, above the bar if there is one."""
-        if self._bar is not None:
-            self._bar.console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
-        elif not self.quiet:
-            print(line, file=sys.stderr, flush=True)
+        self._bar.console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
     def on_progress(self, event: ProgressEvent) -> None:
         """Display the state of a fit; inside a run only its epochs, on the bar."""
-        if self._total is not None:
-            self._update_bar(description=f"{self._trial}: {event.epochs} epochs")
+        if self._is_run:
+            self._update(description=f"{self._trial}: {event.epochs} epochs")
             return
         states = [f"{event.epochs} epochs" if event.fraction is None else f"{100 * event.fraction:.0f} % done"]
         if event.seconds_left is not None:
             states.append(f"{_time(event.seconds_left)} left")
         if event.best_loss is not None:
             states.append(f"best held-out log-loss {event.best_loss:.4f}")
-        title, status = f"{self.name}: {event.stage}", ", ".join(states)
-        total = None if event.fraction is None else 1.0
-        self._update_bar(total=total, completed=event.fraction or 0.0, description=title, status=status)
-        if self._bar is None and (event.stage_ended or monotonic() - self._last_line >= MIN_SECONDS_BETWEEN_LINES):
+        title, status, fraction = f"{self.name}: {event.stage}", ", ".join(states), event.fraction
+        self._update(
+            total=None if fraction is None else 1.0, completed=fraction or 0.0, description=title, status=status
+        )
+        if self._bar.disable and (event.stage_ended or monotonic() - self._last_line >= MIN_SECONDS_BETWEEN_LINES):
             self._last_line = monotonic()
             self.print(f"{title}: {status}")
 
@@ -374,7 +364,7 @@ class ProgressDisplay(Callback):
     def on_trial_start(self, trial: Any) -> None:
         """Display the first fields of the trial on the bar."""
         self._trial = ", ".join(map(str, trial[:2]))
-        self._update_bar(description=self._trial)
+        self._update(description=self._trial)
 
     def on_trial_end(self, result: TrialResult) -> None:
         """Count the runs of the trial, and print its error if it is new for the dataset."""
@@ -383,24 +373,23 @@ class ProgressDisplay(Callback):
             if (trial.dataset, result.error) not in {(failed.dataset, text) for failed, text in self.failures.items()}:
                 self.print(f"failed: {trial[0]}, {trial[1]}: {result.error}")
             self.failures[trial] = result.error
-        total = self._total or 1
-        lines_before = self._done * self.max_lines // total
+        total, done = self._task.total or 1, self._task.completed
         self.advance(len(result.keys))
-        if self._bar is None and self._done * self.max_lines // total > lines_before:
-            elapsed = monotonic() - self._begin
-            self.print(f"{self._done} of {total} {self.unit}s, {elapsed:.0f} s elapsed{self._pace()}")
+        if self._bar.disable and self._task.completed * self.max_lines // total > done * self.max_lines // total:
+            elapsed = f"{self._task.elapsed:.0f} s elapsed"
+            self.print(f"{self._task.completed} of {total} {self.unit}s, {elapsed}{self._pace()}")
 
-    def _update_bar(self, **fields: Any) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, **fields)
+    def _update(self, **fields: Any) -> None:
+        self._bar.update(self._task.id, **fields)
 
     def _pace(self) -> str:
         """Return the rate of the work and the time left, as the end of a sentence."""
-        if not self._done or not self._total:
+        done, total = self._task.completed, self._task.total
+        if not done or not total:
             return ""
-        rate = self._done / max(monotonic() - self._begin, 1e-9)
+        rate = done / max(self._task.elapsed or 0.0, 1e-9)
         pace = f"{rate:.1f} {self.unit}s/s" if rate >= 1.0 else f"{1.0 / rate:.1f} s/{self.unit}"
-        return f", {pace}, {_time((self._total - self._done) / rate)} left"
+        return f", {pace}, {_time((total - done) / rate)} left"
 
 
 def _time(seconds: float) -> str:

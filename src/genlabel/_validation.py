@@ -23,12 +23,7 @@ _collected: ContextVar[_Warnings | None] = ContextVar("collected", default=None)
 
 
 def check_choice(name: str, value: object, known: Iterable[str], also: str = "") -> None:
-    """Raise unless `value` is one of the known strings.
-
-    >>> check_choice("space", "inptu", ["input", "latent"])
-    Traceback (most recent call last):
-    ValueError: space='inptu' is not known; choose one of 'input', 'latent'
-    """
+    """Raise unless `value` is one of the known strings."""
     known = list(known)
     if not isinstance(value, str) or value not in known:
         names = ", ".join(repr(v) for v in known) + (f", or {also}" if also else "")
@@ -83,10 +78,7 @@ def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
 
 
 def check_frame(X: object, numbers: bool = False) -> None:
-    """Raise unless a DataFrame has columns with valid, distinct names and, with `numbers`, without dates.
-
-    Anything else, such as an array, passes.
-    """
+    """Raise unless a DataFrame has columns with valid, distinct names and, with `numbers`, without dates."""
     columns = getattr(X, "columns", None)
     if columns is None or callable(columns):
         return
@@ -115,14 +107,12 @@ def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted classes (k,) and the class index of each label (n,), or raise."""
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; expected (n,), one label a row")
-    if labels.dtype == object:
-        has_nan = any(isinstance(label, float) and label != label for label in labels.tolist())
-    else:
-        has_nan = labels.dtype.kind in "fcmM" and bool((labels != labels).any())
+    is_object = labels.dtype == object
+    has_nan = any(isinstance(v, float) and v != v for v in labels.tolist()) if is_object else (labels != labels).any()
     if has_nan:
         raise ValueError("y contains NaN, which is not a class; drop those rows")
     try:
-        if labels.dtype == object:
+        if is_object:
             hash(tuple(labels.tolist()))
         return np.unique(labels, return_inverse=True)
     except TypeError as error:
@@ -148,10 +138,9 @@ def warn(about: Hashable, message: str, category: type[Warning]) -> None:
 
 @contextmanager
 def deduplicate_warnings() -> Iterator[None]:
-    """Collect the warnings of a fit, and give one for each key at its end.
+    """Collect the warnings of a fit, and give one for each key at its end; safe in threads.
 
-    An inner fit passes its warnings to the outer one, where the latest replaces earlier ones of the same key: a problem
-    that recurs in every fold is reported for the whole sample. Safe in threads.
+    An inner fit passes its warnings to the outer one, where the latest replaces earlier ones of the same key.
     """
     collected: _Warnings = {}
     token = _collected.set(collected)

@@ -59,12 +59,8 @@ def score_log_proba(log_proba: Any, y: Any) -> dict[str, float]:
     0.5
     """
     clipped = np.maximum(log_proba, np.log(MIN_PROBABILITY))
-    return {
-        "accuracy": float(accuracy(clipped, y)),
-        "log_loss": float(log_loss(clipped, y)),
-        "brier": float(brier_score(clipped, y)),
-        "calibration_error": float(calibration_error(clipped, y)),
-    }
+    metrics = {"accuracy": accuracy, "log_loss": log_loss, "brier": brier_score, "calibration_error": calibration_error}
+    return {name: float(metric(clipped, y)) for name, metric in metrics.items()}
 
 
 def prior_log_loss(train: Any, test: Any) -> float:
@@ -88,16 +84,12 @@ def index_labels(y: Any, classes: Any) -> NDArray[np.int64]:
     ValueError: y has labels ['perhaps'] that the model was not trained on; it knows ['no', 'yes']
     """
     labels, known = np.asarray(y), np.asarray(classes)
-    index = _as_index(known).get_indexer(_as_index(labels))
+    as_index = [pd.Index(v.astype(np.int64) if v.dtype.kind == "b" else v) for v in (known, labels)]  # booleans: 0, 1
+    index = as_index[0].get_indexer(as_index[1])
     if (index < 0).any():
         unknown = list(dict.fromkeys(labels[index < 0].tolist()))
         raise ValueError(f"y has labels {unknown[:5]} that the model was not trained on; it knows {known.tolist()}")
     return index.astype(np.int64)
-
-
-def _as_index(labels: NDArray[Any]) -> pd.Index:
-    """Return labels as an index; booleans become 0 and 1, as in NumPy."""
-    return pd.Index(labels.astype(np.int64) if labels.dtype.kind == "b" else labels)
 
 
 def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
@@ -188,9 +180,8 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     """Return the expected calibration error of the largest probability: confidence against accuracy, 0 to 1.
 
     The rows are sorted by confidence and cut into bins of nearly equal count, and the distance of accuracy from mean
-    confidence is averaged over the bins, each with its weight. Rows of equal confidence share their accuracy, so that
-    the order of rows does not matter. A row with NaN counts as certain and wrong. With few rows in a bin the error is
-    above 0 even for a calibrated model.
+    confidence is averaged over the bins. Rows of equal confidence share their accuracy. A row with NaN counts as
+    certain and wrong. With few rows in a bin the error is above 0 even for a calibrated model.
 
     >>> float(calibration_error(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1], bins=2).round(3))
     0.35
@@ -224,7 +215,7 @@ def _check_input(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[n
         )
     if len(index) == 0:
         raise ValueError("log_proba has no rows; give at least one")
-    whole = index.dtype.kind in "iub" or (index.dtype.kind == "f" and bool((index == np.floor(index)).all()))
+    whole = index.dtype.kind in "iubf" and (index == np.floor(index)).all()
     if not whole or index.min() < 0 or index.max() >= scores.shape[-1]:
         raise ValueError(
             f"y must hold class indices, 0 to {scores.shape[-1] - 1}, the columns of log_proba; convert labels with "

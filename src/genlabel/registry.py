@@ -57,12 +57,9 @@ class Registry(Generic[_T]):
         """
 
         def decorate(cls: _Class) -> _Class:
-            if name in self._factories:
-                registered: Any = self._factories[name].func
-                if registered.__qualname__ != cls.__qualname__:  # the same class again comes from a reloaded module
-                    raise ValueError(
-                        f"{self.kind} {name!r} is registered by {registered.__name__}; choose another name"
-                    )
+            registered: Any = self._factories[name].func if name in self._factories else cls
+            if registered.__qualname__ != cls.__qualname__:  # the same class again comes from a reloaded module
+                raise ValueError(f"{self.kind} {name!r} is registered by {registered.__name__}; choose another name")
             self._factories[name] = partial(cls, **parameters)
             return cls
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import nn
 
@@ -26,21 +26,11 @@ from genlabel.estimators.classifier import Calibration, ProbabilityClassifier
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
-from genlabel.model_selection.options import (
-    HALVING_SCHEDULE,
-    HALVING_SCHEDULE_LARGE,
-    HALVING_STEPS,
-    MAX_BATCHES,
-    MAX_HALVING_EPOCHS,
-    SEARCHES,
-    STAGE_DEADLINES,
-    TrainingOptions,
-    resolve_search,
-    resolve_training,
-)
-from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, fold_tasks, prepare_labelers, refit
-from genlabel.model_selection.scoring import POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, PoolWeights, pool
-from genlabel.model_selection.search import search
+from genlabel.model_selection import options, scoring
+from genlabel.model_selection.options import STAGE_DEADLINES, default_options, resolve_search, resolve_training
+from genlabel.model_selection.refit import MAX_EXCESS_LOSS, fold_tasks, prepare_labelers, refit
+from genlabel.model_selection.scoring import PoolWeights, pool
+from genlabel.model_selection.search import FitResult, search
 from genlabel.model_selection.search_space import MAX_PARAMETERS, MixingConfig, SearchSpace, parameter_grid
 from genlabel.model_selection.splits import MIN_LOG_PROBA, CVData, subsample_for_time_limit
 from genlabel.training.batching import Hyperparameters
@@ -48,6 +38,8 @@ from genlabel.training.fleet_trainer import AVERAGING_POWER
 from genlabel.training.networks.staged import Ensemble, log_proba_of
 
 T = TypeVar("T")
+Contains = Callable[[dict[str, Any]], bool]
+"""Function of the parameters of a candidate; it returns whether a subset contains it."""
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """Hidden layers by name; "auto" makes all of them candidates."""
 WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
@@ -59,17 +51,19 @@ CLEAN_FRACTIONS = (0.75, 1.0)
 class NetworkClassifier(ProbabilityClassifier, ABC):
     """Base class of the classifiers that train a network on mixed samples; a subclass defines mixing and labels."""
 
-    network: Any
-    class_weight: Any
-    search: Any
-    training: Any
-    random_state: Any
     fits_typicality: ClassVar[bool] = False
 
     network_: nn.Module
     labeler_: Labeler
     pool_weights_: PoolWeights | None
     log_prior_: NDArray[np.float64]
+
+    def __init__(self, network: Any, class_weight: Any, search: Any, training: Any, random_state: Any) -> None:
+        self.network = network
+        self.class_weight = class_weight
+        self.search = search
+        self.training = training
+        self.random_state = random_state
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -90,28 +84,14 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             Rows of the same group (of one person, one site, copies of a row) are held out together in all folds. A row
             whose group is missing is a group of its own.
         """
-        with restore_on_error(self), deduplicate_warnings(), self._track_progress() as progress:
-            space = self.search_space(self.plain_space())
-            data = self._training_data(X, y, sample_weight, groups, space, progress)
-            progress.plan(space.stage_shares(space.needs_folds(), self.fits_typicality))
-            fit_labelers, density = prepare_labelers(space, data, progress)
-            with progress.stage("search", until=space.search.deadline):
-                tasks = fold_tasks(space, data, fit_labelers) if space.needs_folds() else []
-                results = search(space, data, tasks, progress)
-            with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
-                (fit,) = refit(space, data, fit_labelers, results, progress)
-            typicality = self._fit_typicality(data, progress)
-            self._set_fitted_attributes(data, fit, density, typicality)
+        with restore_on_error(self), deduplicate_warnings():
+            (fitted,) = self._search_and_refit(X, y, sample_weight, groups, {"all": lambda params: True}).values()
+            self.__dict__ = fitted.__dict__
         return self
 
     @final
     def fit_subsets(
-        self,
-        X: Any,
-        y: Any,
-        subsets: Mapping[str, Callable[[dict[str, Any]], bool]],
-        sample_weight: Any = None,
-        groups: Any = None,
+        self, X: Any, y: Any, subsets: Mapping[str, Contains], sample_weight: Any = None, groups: Any = None
     ) -> dict[str, Self]:
         """Search once for several methods: for each subset of the candidates, fit the classifier that it contains.
 
@@ -129,9 +109,15 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> model.fit_subsets(*load_iris(return_X_y=True), subsets)["mixup"].best_params_["gamma"]
         0.0
         """
-        with deduplicate_warnings(), self._track_progress() as progress:
-            base = clone(self)
-            space = base.search_space(base.plain_space())
+        with deduplicate_warnings():
+            return clone(self)._search_and_refit(X, y, sample_weight, groups, subsets)
+
+    def _search_and_refit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, subsets: Mapping[str, Contains]
+    ) -> dict[str, Self]:
+        """Return a fitted copy for each subset of the candidates."""
+        with self._track_progress() as progress:
+            space = self.search_space(self.plain_space())
             configurations = []
             for name, contains in subsets.items():
                 configurations.append([key for key, params in space.configurations.items() if contains(params)])
@@ -140,7 +126,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                         f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
                         f"they are dicts such as {next(iter(space.configurations.values()))}"
                     )
-            data = base._training_data(X, y, sample_weight, groups, space, progress)
+            data = self._training_data(X, y, sample_weight, groups, space, progress)
             needs_folds = space.needs_folds(configurations)
             progress.plan(space.stage_shares(needs_folds, self.fits_typicality))
             fit_labelers, density = prepare_labelers(space, data, progress)
@@ -149,8 +135,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                 results = search(space, data, tasks, progress, configurations)
             with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
                 fits = refit(space, data, fit_labelers, results, progress)
-            typicality = self._fit_typicality(data, progress)
-            fitted = {name: copy(base) for name in subsets}
+            typicality = None
+            if self.fits_typicality:
+                with progress.stage("typicality"):
+                    typicality = Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
+            fitted = {name: copy(self) for name in subsets}
             for classifier, fit in zip(fitted.values(), fits, strict=True):
                 classifier._set_fitted_attributes(data, fit, density, typicality)
         return fitted
@@ -160,8 +149,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         """Return the parameters by name; with `deep`, also those of the search and of the training."""
         params: dict[str, Any] = super().get_params(deep)
         if deep:
-            for name, options in self._default_options().items():
-                params |= {f"{name}__{key}": value for key, value in options.get_params().items()}
+            for name, default in default_options(self.search, self.training).items():
+                params |= {f"{name}__{key}": value for key, value in default.get_params().items()}
         return params
 
     @final
@@ -170,41 +159,32 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         for name in ("search", "training"):
             if name in params:
                 setattr(self, name, params.pop(name))
-        for name, options in self._default_options().items():
+        for name, default in default_options(self.search, self.training).items():
             if any(key.startswith(f"{name}__") for key in params):
-                setattr(self, name, options)
+                setattr(self, name, default)
         return cast(Self, super().set_params(**params))
-
-    def _default_options(self) -> dict[str, BaseEstimator]:
-        """Return the default options for which the name of a search, or `training=None`, stands."""
-        options: dict[str, BaseEstimator] = {}
-        if isinstance(self.search, str) and self.search in SEARCHES:
-            options["search"] = SEARCHES[self.search]()
-        if self.training is None:
-            options["training"] = TrainingOptions()
-        return options
 
     @contextmanager
     def _track_progress(self) -> Iterator[FitProgress]:
         """Give the progress of a fit on one thread; warn at its end if the time limit shortened the fit."""
-        options = resolve_search(self.search)
-        with one_thread(), track_fit(options.verbose, type(self).__name__, options.time_limit) as progress:
+        search_options = resolve_search(self.search)
+        verbose, time_limit = search_options.verbose, search_options.time_limit
+        with one_thread(), track_fit(verbose, type(self).__name__, time_limit) as progress:
             yield progress
             if progress.truncations:
                 cuts = ", ".join(progress.truncations)
-                message = f"the fit was shortened to time_limit={progress.time_limit:g} s: {cuts}; raise time_limit"
+                message = f"the fit was shortened to time_limit={time_limit:g} s: {cuts}; raise time_limit"
                 warn("time", message, UserWarning)
 
     def plain_space(self, device: torch.device | None = None) -> SearchSpace:
         """Check the options of search and training, and return the candidates of plain training on a device."""
-        options = resolve_search(self.search)
-        hidden = hidden_layers(self.network)
+        search_options, hidden = resolve_search(self.search), hidden_layers(self.network)
         training = resolve_training(self.training, hidden, device)
-        rates = parameter_grid("learning_rate", training.learning_rate, options.learning_rates, 1e-12, 1e3)
+        rates = parameter_grid("learning_rate", training.learning_rate, search_options.learning_rates, 1e-12, 1e3)
         decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
         candidates = [Hyperparameters(rate, decay) for rate, decay in product(rates, decays)]
-        params = [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
-        return SearchSpace(options, training, hidden, [MixingConfig(None)], [LinearLabel()], candidates, params)
+        params = [{"learning_rate": c.learning_rate, "weight_decay": c.weight_decay} for c in candidates]
+        return SearchSpace(search_options, training, hidden, [MixingConfig(None)], [LinearLabel()], candidates, params)
 
     @abstractmethod
     def search_space(self, plain: SearchSpace) -> SearchSpace:
@@ -214,65 +194,56 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         self, X: Any, y: Any, sample_weight: Any, groups: Any, space: SearchSpace, progress: FitProgress
     ) -> CVData:
         """Check the input, learn `encoder_`, and return the encoded rows with their folds."""
-        options = space.search
+        cv, ensemble, keep_rare = space.search.cv, space.search.ensemble, space.search.is_halving
         rows, self.encoder_ = validate_fit_input(
-            self, X, y, sample_weight, self.class_weight, smallest_class=1 if options.is_halving else 2, groups=groups
+            self, X, y, sample_weight, self.class_weight, smallest_class=1 if keep_rare else 2, groups=groups
         )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if isinstance(options.cv, Integral | str):  # a splitter or pairs of rows refer to all rows
+        if isinstance(cv, Integral | str):  # a splitter or pairs of rows refer to all rows
             rows = subsample_for_time_limit(rows, progress)
-        standardize, keep_rare = space.training.standardize, options.is_halving
-        data = CVData(rows, cv=options.cv, standardize=standardize, seed=seed, keep_rare=keep_rare)
-        if options.restore_best and not options.predicts_with_folds and options.ensemble > len(data.folds):
+        data = CVData(rows, cv=cv, standardize=space.training.standardize, seed=seed, keep_rare=keep_rare)
+        if space.search.restore_best and not space.search.predicts_with_folds and ensemble > len(data.folds):
             raise ValueError(
-                f"ensemble={options.ensemble} with restore_best=True needs as many folds, but there are "
+                f"ensemble={ensemble} with restore_best=True needs as many folds, but there are "
                 f'{len(data.folds)}; use ensemble="cv", or a larger cv'
             )
         return data
-
-    def _fit_typicality(self, data: CVData, progress: FitProgress) -> Typicality | None:
-        if not self.fits_typicality:
-            return None
-        with progress.stage("typicality"):
-            return Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
 
     def _set_fitted_attributes(
         self, data: CVData, fit: FitResult, density: StackedDensity | None, typicality: Typicality | None
     ) -> None:
         """Set the fitted attributes; those of an earlier fit are dropped."""
-        result, raw, weights = fit.search, data.raw, fit.search.pool_weights
+        raw, weights = data.raw, fit.pool_weights
         if not all(bool(values.isfinite().all()) for network in fit.networks for values in network.parameters()):
             raise ValueError(
-                f"training diverged at learning rate {result.params['learning_rate']:g}; "
+                f"training diverged at learning rate {fit.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
-        for name in ("best_score_", "venn_abers_", "density_", "typicality_"):  # not every fit sets them
-            self.__dict__.pop(name, None)
         self.classes_, self.class_count_ = raw.classes, np.bincount(raw.y, minlength=len(raw.classes))
         self.class_weight_, self.log_prior_, self.scaler_ = raw.class_weight, data.log_prior, data.scaler
         if weights is not None and weights.density is None:  # calibrated with the class priors
             self.network_ = Ensemble(fit.networks, weights.network, torch.from_numpy(data.log_prior), weights.prior)
         else:
             self.network_ = fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
-        self.labeler_, self.pool_weights_ = fit.labeler.to_cpu(), weights
-        self.best_index_, self.cv_results_, self.best_params_ = result.index, result.results, {**result.params}
+        self.labeler_, self.pool_weights_ = cast(Labeler, fit.labeler).to_cpu(), weights
+        self.best_index_, self.cv_results_, self.best_params_ = fit.index, fit.results, {**fit.params}
         score = "mean_test_score"
         if not self.predicts_by_network:
             score = "mean_test_pooled_score"
             self.best_params_["pool_weights"] = tuple(weights or ())
         self.history_ = {"loss": fit.losses}
         self.n_iter_ = fit.epochs  # NOTE[PAPER]: the last epoch is our default, restore_best=True the paper's words
-        if result.fleet is not None:
-            self.best_score_ = float(result.results[score][result.index])
-        if result.log_proba is not None:
-            rows, crossed = data.held_out, resolve_search(self.search).predicts_with_folds
-            self.venn_abers_ = Calibration.of(
-                result.log_proba, rows.y, data.held_out_fold, rows.weight, raw.class_weight, crossed
-            )
-        if density is not None:
-            self.density_ = density
-        if typicality is not None:
-            self.typicality_ = typicality
+        optional: dict[str, Any] = {"density_": density, "typicality_": typicality}
+        if fit.fleet is not None:
+            optional["best_score_"] = float(fit.results[score][fit.index])
+        if fit.log_proba is not None:
+            y, fold, weight = data.held_out.y, data.held_out_fold, data.held_out.weight
+            crossed = resolve_search(self.search).predicts_with_folds
+            optional["venn_abers_"] = Calibration.of(fit.log_proba, y, fold, weight, raw.class_weight, crossed)
+        for name in ("best_score_", "venn_abers_", "density_", "typicality_"):
+            self.__dict__.pop(name, None)
+            if optional.get(name) is not None:
+                setattr(self, name, optional[name])
 
     @property
     def predicts_by_network(self) -> bool:
@@ -307,23 +278,23 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def resolved_config(self) -> dict[str, Any]:
         """Return the candidates, densities and options that the parameters stand for."""
         space = self.search_space(self.plain_space(torch.device("cpu")))
-        training = space.training
+        epochs = None if space.training.epochs == "auto" else space.training.epochs
         halving: dict[str, Any] = {}
         if space.search.is_halving:
             halving = {
-                "schedule": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
-                "lengths": (MAX_HALVING_EPOCHS, MAX_BATCHES, HALVING_STEPS),
+                "schedule": (options.HALVING_SCHEDULE, options.HALVING_SCHEDULE_LARGE),
+                "lengths": (options.MAX_HALVING_EPOCHS, options.MAX_BATCHES, options.HALVING_STEPS),
                 "averaging_power": AVERAGING_POWER,
-                "pooling": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
+                "pooling": (scoring.POOL_SHRINKAGE, scoring.PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
                 "max_excess_loss": MAX_EXCESS_LOSS,
                 "max_parameters": MAX_PARAMETERS,
             }
         return {
             "search": space.search,
             "hidden": space.hidden,
-            "optimizer": training.optimizer,
-            "epochs": None if training.epochs == "auto" else training.epochs,
-            "batch_size": training.batch_size,
+            "optimizer": space.training.optimizer,
+            "epochs": epochs,
+            "batch_size": space.training.batch_size,
             **space.resolved_config(),
             **halving,
         }

@@ -59,22 +59,15 @@ class Calibration(NamedTuple):
     ) -> Calibration:
         """Return the rows with finite predictions, from log-probabilities (n, k) and class indices (n,)."""
         use = ~np.isnan(log_proba).any(1)
-        fold = np.zeros(len(y)) if fold is None else fold
-        return cls(
-            log_proba.astype(np.float32)[use],
-            y[use].astype(np.int32),
-            fold[use].astype(np.int32),
-            None if weight is None else weight[use],
-            class_weight,
-            crossed,
-        )
+        fold = (np.zeros(len(y)) if fold is None else fold)[use].astype(np.int32)
+        weight = None if weight is None else weight[use]
+        return cls(log_proba.astype(np.float32)[use], y[use].astype(np.int32), fold, weight, class_weight, crossed)
 
     def __call__(self, log_proba: NDArray[Any]) -> Intervals:
         """Return the intervals (m, k) of rows with log-probabilities (m, k), the mean over the folds.
 
         If crossed, the log-probabilities are those of the network of each fold, (folds, m, k). In each fold, each class
-        is compared with all others; the intervals of two classes mirror each other. A new row has the mean weight of
-        the known ones, so that the scale of the weights does not matter.
+        is compared with all others. A new row has the mean weight of the known ones.
         """
         all_queries = log_proba.astype(np.float32)
         m, k = all_queries.shape[-2:]
@@ -112,11 +105,8 @@ def venn_abers(
     These are the two probabilities of an inductive Venn-Abers predictor (Vovk, Petej and Fedorova, 2015, section 2).
     An isotonic fit is the slope of the greatest convex minorant of the points (sum of weights, sum of weighted hits);
     with a new point, it is the slope of the bridge between the hull of the points before it and the shifted hull of
-    those after it. Both ends of the bridge move to the right with the new score, so that all new scores together take
-    O((n + m) log n).
-
-    The known rows have scores (n,), the higher, the more likely a hit; `hits` (n,), and weights (n,), of which zero
-    counts as absent. `added` is the weight of a new row as a miss, and as a hit.
+    those after it. Both ends of the bridge move to the right with the new score: O((n + m) log n) for all of them.
+    `added` is the weight of a new row as a miss, and as a hit.
 
     >>> lower, upper = venn_abers([1, 2, 3, 4], [False, True, False, True], [0, 2.5, 9])
     >>> lower.round(3).tolist(), upper.round(3).tolist()
@@ -242,9 +232,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         typicality of 0.05 or less; most rows unlike them do. `typicality_.columns(X)` names the column to check first.
         A classifier without densities needs :meth:`fit_typicality` first.
         """
-        points = self.encode(X)
+        points, name = self.encode(X), type(self).__name__
         if not hasattr(self, "typicality_"):
-            name = type(self).__name__
             raise NotFittedError(f"{name} has no typicality; call fit_typicality(X, y) with its training rows")
         return self.typicality_(points)
 
@@ -252,10 +241,9 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     def fit_typicality(self, X: Any, y: Any, sample_weight: Any = None, *, density: Any = "auto") -> Self:
         """Learn the typicality of rows from those of `X` (n, d) with labels `y` (n,); predictions do not change.
 
-        `density` is the parameter of :class:`Typicality`: a weighted set of densities, or one of your own.
+        `density` is the parameter of :class:`Typicality`.
         """
-        points = self.encode(X)
-        self.typicality_ = Typicality(density).fit(points, y, sample_weight)
+        self.typicality_ = Typicality(density).fit(self.encode(X), y, sample_weight)
         return self
 
     @final
@@ -264,9 +252,9 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         Isotonic regression on the rows that a fold of the search held out estimates how often rows with such a
         probability are of a class; the new row joins them once as one of the class and once as one of another (Vovk,
-        Petej and Fedorova, 2015, sections 2 and 3). Each class is compared with all others, and the bounds are the
-        means over the folds. `predict_proba` may lie outside: the held-out rows then correct it. It is not a confidence
-        interval of this row: docs/intervals.md. A classifier without held-out rows needs :meth:`fit_interval` first.
+        Petej and Fedorova, 2015, sections 2 and 3). The bounds are means over the folds; `predict_proba` may lie
+        outside. It is not a confidence interval of this row: docs/intervals.md. A classifier without held-out rows
+        needs :meth:`fit_interval` first.
 
         Examples
         --------
@@ -293,8 +281,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     def fit_interval(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn intervals from rows `X` (m, d) with labels `y` (m,) that the classifier was not trained on.
 
-        They replace the rows that the search held out. Nothing was chosen or trained on them, so the guarantee of
-        Venn-Abers holds exactly. Predictions do not change.
+        They replace the rows that the search held out; the guarantee of Venn-Abers then holds exactly. Predictions do
+        not change.
 
         Examples
         --------

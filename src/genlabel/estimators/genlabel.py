@@ -29,26 +29,23 @@ class GenLabelClassifier(NetworkClassifier):
     """A network trained on clean and mixed samples; class densities label the mixed ones.
 
     A mixed sample has the label gamma times its posterior under the class densities plus (1 - gamma) times mixup's
-    label (arXiv Alg. 1; in latent space Alg. 2). By default the densities are a :class:`StackedDensity`, selected and
-    calibrated on held-out rows; a quarter of the samples of a batch is mixed, or none, whichever has the lower held-out
-    loss; and the network is pooled with its density, with weights from held-out rows. :meth:`from_paper` is the paper's
-    own setting. All networks of the search train together as one batched program.
+    label (arXiv Alg. 1; in latent space Alg. 2). By default a :class:`StackedDensity` is selected and calibrated on
+    held-out rows; a quarter of the samples of a batch is mixed, or none; and the network is pooled with its density, as
+    held-out rows decide. :meth:`from_paper` is the paper's own setting. All networks of the search train together.
 
-    On about one dataset in five it does worse than plain training: few features with a boundary that no density has, or
-    many equal rows. See `density_.report_` and `pool_weights_`, and docs/stacked-density.md for the datasets where it
-    loses.
+    On about one dataset in five it does worse than plain training (docs/stacked-density.md): few features with a
+    boundary that no density has, or many equal rows. See `density_.report_` and `pool_weights_`.
 
     Parameters
     ----------
     network : "mlp", "logistic", "auto" or sequence of int
         Two hidden ReLU layers of 128, softmax regression, or the given hidden layers; "auto" lets the search choose
-        between the first two, which costs more and did not help on the datasets where it was tried.
+        between the first two, at a higher cost.
     density : str, ClassDensity or dict of ClassDensity
         "stacked", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto". "auto", or a dict, chooses
         between several by cross-validation: the paper's mixup+GenLabel (CV). By name, "gaussian" is shrunk by the rule
         of Ledoit and Wolf; the paper's own is `GaussianDensity()`. A stacked density is chosen over the folds of the
-        search (its own `cv` and `random_state` have no effect), for each fold by the held-out rows of the others; it is
-        not available in latent space, whose features were learned from the labels.
+        search (its own `cv` and `random_state` have no effect); it is not available in latent space.
     gamma : float in [0, 1], "auto" or sequence of float
         Share of the generative label; "auto" chooses among 0, 0.2, ..., 1.
     mixer : "mixup", Mixer or sequence of Mixer
@@ -68,11 +65,9 @@ class GenLabelClassifier(NetworkClassifier):
         and otherwise, in a halving search, a network that is pooled with pi, with weights from held-out rows.
     class_weight : None, "balanced" or dict
     search : "halving", "grid", HalvingSearch or GridSearch
-        Options of the search: folds, score, networks that predict, time limit, progress. A name is a search with
-        default options; `set_params(search__cv=5)` changes them.
+        A name is a search with default options; `set_params(search__cv=5)` changes them.
     training : TrainingOptions, optional
-        Learning rate, weight decay, epochs, batch size, optimizer, standardization, device;
-        `set_params(training__epochs=20)` changes them.
+        `set_params(training__epochs=20)` changes the defaults.
     random_state : None, int or RandomState
 
     Attributes
@@ -91,18 +86,14 @@ class GenLabelClassifier(NetworkClassifier):
         Held-out accuracy and log-loss of every candidate's network, in the form of `GridSearchCV`; also those of the
         pool with the density, by which it is then ranked: `mean_test_pooled_score`, `mean_test_pooled_log_loss`.
     density_ : StackedDensity
-        Its choice and its held-out scores are in `density_.report_`; fitted to `scaler_(X)` (absent for other
-        densities).
+        Fitted to `scaler_(X)`, with its choice and held-out scores in `density_.report_` (absent for other densities).
     pool_weights_ : PoolWeights or None
         Weights of the network, its density and the class priors in what is predicted.
-    history_ : dict
-        Training loss of each epoch, the mean over the networks that predict.
-    n_iter_ : int
-        Epochs of these networks.
-    network_ : MLP or Ensemble
-        The trained network (float64), or the mean of several, for `scaler_(X)`.
-    labeler_ : Labeler
-        The fitted labeler of the chosen density, for `scaler_(X)`. At gamma = 0, mixup's.
+    history_, n_iter_ : dict, int
+        Training loss of each epoch, the mean over the networks that predict; number of their epochs.
+    network_, labeler_ : MLP or Ensemble, Labeler
+        For `scaler_(X)`: the trained network (float64), or the mean of several; the fitted labeler of the chosen
+        density (at gamma = 0, mixup's).
     typicality_, venn_abers_
         For :meth:`typicality` and :meth:`predict_proba_interval`; the latter, held-out rows of the search, is absent if
         there are none or if they were attacked.
@@ -132,7 +123,7 @@ class GenLabelClassifier(NetworkClassifier):
         training: TrainingOptions | None = None,
         random_state: Any = None,
     ) -> None:
-        self.network = network
+        super().__init__(network, class_weight, search, training, random_state)
         self.density = density
         self.gamma = gamma
         self.mixer = mixer
@@ -140,10 +131,6 @@ class GenLabelClassifier(NetworkClassifier):
         self.space = space
         self.priors = priors
         self.pool_with_density = pool_with_density
-        self.class_weight = class_weight
-        self.search = search
-        self.training = training
-        self.random_state = random_state
 
     fits_typicality = True
     density_: StackedDensity
@@ -152,11 +139,10 @@ class GenLabelClassifier(NetworkClassifier):
     def from_paper(cls, network: Any = "logistic", density: Any = "auto", alpha: float = 1.0, **params: Any) -> Self:
         """Return the classifier in the paper's own setting (arXiv Table 11 and Section E.2).
 
-        Every sample is mixed, lam ~ Beta(alpha, alpha) once a batch; gamma and the learning rate (and with "auto" the
-        density, the paper's mixup+GenLabel (CV)) are chosen by held-out accuracy over 6 folds; weight decay is 1e-4;
-        priors are uniform; one network predicts, trained for 100 epochs on all rows. The density "gaussian" is the
-        paper's unshrunk GM, "kernel" its KDE, "auto" the choice between the two. `params` replace the paper's, as in
-        `set_params`.
+        Every sample is mixed, lam ~ Beta(alpha, alpha) once a batch; gamma, the learning rate and with "auto" the
+        density are chosen by held-out accuracy over 6 folds; weight decay is 1e-4; priors are uniform; one network
+        predicts, trained for 100 epochs on all rows. The density "gaussian" is the paper's unshrunk GM, "kernel" its
+        KDE, "auto" the choice between the two. `params` replace the paper's, as in `set_params`.
 
         Examples
         --------

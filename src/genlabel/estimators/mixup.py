@@ -15,7 +15,7 @@ from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve
 from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainingOptions
-from genlabel.model_selection.refit import FitResult
+from genlabel.model_selection.search import FitResult
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace, mixing_configs, parameter_grid
 from genlabel.model_selection.splits import CVData
 from genlabel.training.adamixup import AdaMixupNetworks, policy_statistics, train_adamixup
@@ -36,13 +36,11 @@ class MixupClassifier(NetworkClassifier):
         hidden layers, drawn for each batch (Verma et al., 2019); None is plain training. The search chooses among
         several.
     labeler : "linear", "logistic", Labeler or sequence of them
-        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other, fitted to the training set; the search
-        chooses among several.
+        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other; the search chooses among several.
     exclude_intrusion : bool
         Leave out mixed samples whose nearest training sample is of a third class (arXiv Section 3.1).
     clean_fraction : "auto", float in [0, 1] or sequence of float
-        Share of the samples of a batch that are not mixed; 0 mixes all (the paper's), "auto" chooses between 0.75 and
-        1.
+        Share of the samples of a batch that are not mixed: 0 mixes all (the paper's), "auto" is 0.75 or 1.
     calibrate : bool
         Pool the network with the class priors, with weights from held-out rows.
     class_weight, search, training, random_state
@@ -77,24 +75,19 @@ class MixupClassifier(NetworkClassifier):
         training: TrainingOptions | None = None,
         random_state: Any = None,
     ) -> None:
-        self.network = network
+        super().__init__(network, class_weight, search, training, random_state)
         self.mixer = mixer
         self.labeler = labeler
         self.exclude_intrusion = exclude_intrusion
         self.clean_fraction = clean_fraction
         self.calibrate = calibrate
-        self.class_weight = class_weight
-        self.search = search
-        self.training = training
-        self.random_state = random_state
 
     @classmethod
     def from_paper(cls, network: Any = "logistic", mixer: Any = "mixup", **params: Any) -> Self:
         """Return the classifier in the paper's own setting (arXiv Table 11 and Section E.2).
 
-        Every sample is mixed, lam ~ Beta(1, 1) once a batch; the learning rate is chosen by held-out accuracy over 6
-        folds; weight decay is 1e-4; one network predicts, trained for 100 epochs on all rows. `params` replace the
-        paper's, as in `set_params`.
+        It is that of :meth:`GenLabelClassifier.from_paper` without densities. `params` replace the paper's, as in
+        `set_params`.
 
         Examples
         --------
@@ -124,11 +117,9 @@ class MixupClassifier(NetworkClassifier):
         )
         if len(labelers) == 1:
             return space
-        candidates, params = [], []
-        one_hot_labels = [tuple(row) for row in np.eye(len(labelers))]
-        for plain_params, (labeler, label) in product(plain.params, zip(self.labeler, one_hot_labels, strict=True)):
-            candidates.append(Hyperparameters(**plain_params, label=label))
-            params.append({**plain_params, "labeler": labeler})
+        choices = list(product(plain.params, zip(self.labeler, np.eye(len(labelers)), strict=True)))
+        candidates = [Hyperparameters(**plain_params, label=tuple(label)) for plain_params, (_, label) in choices]
+        params = [{**plain_params, "labeler": labeler} for plain_params, (labeler, _) in choices]
         return replace(space, candidates=candidates, params=params, label_params=frozenset({"labeler"}))
 
     def _mixing(self, depth: int, labelers: Sequence[Labeler]) -> list[MixingConfig]:
@@ -148,10 +139,8 @@ class MixupClassifier(NetworkClassifier):
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        known: dict[str, Mixer] = {
-            "mixup": Mixup(0.3),
-            "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1))),
-        }
+        manifold = ManifoldMixup(depths=tuple(range(min(depth, 2) + 1)))
+        known: dict[str, Mixer] = {"mixup": Mixup(0.3), "manifold": manifold}
         mixers = resolve_parts("mixer", self.mixer, Mixer, known, "Mixup(alpha=0.5)")
         deepest = max(mixer.max_depth for mixer in mixers)
         if deepest > depth:
@@ -174,9 +163,8 @@ class AdaMixupClassifier(NetworkClassifier):
     """A network trained on samples that a policy network mixes, off the manifold of the data (Guo et al., 2019).
 
     A baseline of arXiv Section 6. For a pair of samples the policy states a and delta, and lam is drawn from
-    [a, a + delta]; a critic separates mixed samples from real ones. Classifier, policy and critic minimize one loss.
-    Where the classifier's part of it dominates, the policy ends up mixing nothing (`mixing_share_` is near 0): raise
-    `intrusion_weight`.
+    [a, a + delta]; a critic separates mixed samples from real ones. All three minimize one loss. Where the classifier's
+    part of it dominates, the policy mixes nothing (`mixing_share_` is near 0): raise `intrusion_weight`.
 
     Parameters
     ----------
@@ -226,14 +214,10 @@ class AdaMixupClassifier(NetworkClassifier):
         training: TrainingOptions | None = None,
         random_state: Any = None,
     ) -> None:
-        self.network = network
+        super().__init__(network, class_weight, search, training, random_state)
         self.policy_hidden = policy_hidden
         self.intrusion_weight = intrusion_weight
         self.alternating = alternating
-        self.class_weight = class_weight
-        self.search = search
-        self.training = training
-        self.random_state = random_state
 
     def search_space(self, plain: SearchSpace) -> SearchSpace:
         """Check the parameters of the method and return its candidates, made from those of plain training."""
@@ -255,8 +239,8 @@ class AdaMixupClassifier(NetworkClassifier):
     def _set_fitted_attributes(self, data: CVData, fit: FitResult, *args: Any) -> None:
         super()._set_fitted_attributes(data, fit, *args)
         policy, X = cast(AdaMixupTrainer, fit.trainer).networks.policy, data.whole.X
-        low, high, share = policy_statistics(policy, X, seed=data.seed)[fit.index].tolist()
-        self.policy_ = policy.network(0, fit.index)
+        low, high, share = policy_statistics(policy, X, seed=data.seed)[fit.trainer_index].tolist()
+        self.policy_ = policy.network(0, fit.trainer_index)
         self.policy_range_, self.mixing_share_ = (low, high), share
 
 

@@ -93,30 +93,27 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @_estimator_has("predict")
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the estimator's class of each row, (m,)."""
-        points = self._check_query(X)
-        return self.estimator_.predict(points)
+        return self._call("predict", X)
 
     @_estimator_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the estimator's probabilities, (m, k)."""
-        points = self._check_query(X)
-        return self.estimator_.predict_proba(points)
+        return self._call("predict_proba", X)
 
     @_estimator_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithms of the estimator's probabilities, (m, k)."""
-        points = self._check_query(X)
-        return self.estimator_.predict_log_proba(points)
+        return self._call("predict_log_proba", X)
 
     @_estimator_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the estimator's scores, (m,) for two classes, else (m, k)."""
-        points = self._check_query(X)
-        return self.estimator_.decision_function(points)
+        return self._call("decision_function", X)
 
-    def _check_query(self, X: Any) -> NDArray[np.float64]:
+    def _call(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")
-        return validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        points = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        return getattr(self.estimator_, method)(points)
 
 
 def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:

@@ -124,10 +124,7 @@ class TypicalityModel(NamedTuple):
         return torch.stack(logs).nan_to_num(nan=MIN_LOG_DENSITY).clamp_min(MIN_LOG_DENSITY)
 
     def range_excess(self, X: Tensor) -> Tensor:
-        """Return log2(1 + distance beyond the range / range) of points (m, d), the largest over columns, (m,).
-
-        A density with long tails, or of power-transformed features, hardly notices an extreme value.
-        """
+        """Return log2(1 + distance beyond the range / range) of points (m, d), the largest over columns, (m,)."""
         width = torch.where(self.maximum > self.minimum, self.maximum - self.minimum, torch.ones_like(self.minimum))
         outside = torch.maximum((self.minimum - X) / width, (X - self.maximum) / width).amax(1)
         return outside.clamp(0.0, 1e300).log1p() / math.log(2.0)
@@ -144,11 +141,7 @@ class TypicalityModel(NamedTuple):
 
 def _discrete_columns(X: Tensor) -> list[int]:
     """Return the columns in which almost every value repeats; rows with a value of their own are few in all of them."""
-    ordered = X.sort(0).values
-    differs = (ordered[1:] != ordered[:-1]).numpy()
-    edge = np.ones((1, X.shape[1]), dtype=bool)
-    is_unique = np.concatenate([edge, differs]) & np.concatenate([differs, edge])  # from the value before and after
-    count = is_unique.sum(0)
+    count = np.array([int((torch.unique(column, return_counts=True)[1] == 1).sum()) for column in X.T])
     order = np.argsort(count, kind="stable")
     discrete: list[int] = np.sort(order[np.cumsum(count[order]) <= MAX_NEW_VALUES * len(X)]).tolist()
     return discrete
@@ -175,11 +168,10 @@ class Typicality(BaseEstimator):
     share of about a of exchangeable new rows has a typicality of at most a, whatever the densities; better densities
     give smaller values to other rows. The weights w maximize the likelihood of the held-out rows.
 
-    A value beyond the range of its column costs 20 nats for each doubling of that range, so that densities with long
-    tails do not hide it. A column is discrete if almost every value of it repeats (levels, counts, constants); a row
-    with an unseen value in such a column is less typical than any density can express. Above 100 features the densities
-    are fitted to 50 random projections, the length of a row and its largest absolute feature. Up to 2,000 rows are
-    cross-validated; larger tables have one training part and one held-out part of at most 5,000 rows each.
+    A value beyond the range of its column costs 20 nats for each doubling of that range. A column is discrete if almost
+    every value of it repeats; an unseen value in such a column is less typical than any density can express. Above 100
+    features the densities are fitted to 50 random projections, the length of a row and its largest absolute feature. Up
+    to 2,000 rows are cross-validated; larger tables have one training and one held-out part of at most 5,000 rows.
 
     Parameters
     ----------
@@ -224,11 +216,8 @@ class Typicality(BaseEstimator):
         points, index, weight = _read_sample(X, y, sample_weight)
         folds = _make_folds(index, cv, as_rng(self.random_state))
         densities = list(candidates.values())
-        models = [
-            TypicalityModel.fit(densities, points[fold.train], index[fold.train], weight[fold.train]) for fold in folds
-        ]
-        valid_points = [points[fold.valid] for fold in folds]
-        valid_weight = [weight[fold.valid] for fold in folds]
+        models = [TypicalityModel.fit(densities, points[f.train], index[f.train], weight[f.train]) for f in folds]
+        valid_points, valid_weight = [points[f.valid] for f in folds], [weight[f.valid] for f in folds]
         all_weight = torch.cat(valid_weight)
         evidence = torch.cat([model.evidence(x) for model, x in zip(models, valid_points, strict=True)], 1)
         relative = (evidence - evidence.amax(0)).clamp_min(MIN_RELATIVE_LOG_DENSITY)
@@ -301,15 +290,15 @@ class Typicality(BaseEstimator):
 
     def _check_query(self, X: Any) -> Tensor:
         check_is_fitted(self, "folds_")
-        points = as_tensor(X).detach().cpu().double().numpy()
-        if points.ndim != 2 or points.shape[1] != self.n_features_in_:
+        points, d = as_tensor(X).detach().cpu().double().contiguous(), self.n_features_in_
+        if points.ndim != 2 or points.shape[1] != d:
             raise ValueError(
-                f"X has shape {points.shape}, but Typicality was fitted with {self.n_features_in_} features; "
-                f"pass an array of shape (m, {self.n_features_in_})"
+                f"X has shape {tuple(points.shape)}, but Typicality was fitted with {d} features; "
+                f"pass an array of shape (m, {d})"
             )
-        if not np.isfinite(points).all():
+        if not points.isfinite().all():
             raise ValueError("X contains NaN or infinity; impute or drop those rows")
-        return torch.from_numpy(points)
+        return points
 
 
 def _read_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[np.intp], Tensor]:
@@ -327,10 +316,8 @@ def _read_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[np
 
 def _make_folds(index: NDArray[np.intp], cv: int, rng: np.random.Generator) -> list[Fold]:
     """Return the folds of a table; a large one has a single fold, of a training part and a held-out part."""
-    n = len(index)
-    if n <= MAX_CV_ROWS:
-        number = round_robin_folds(index, min(cv, n), rng)
-        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
-    parts = max(2, math.ceil(n / MAX_PART_ROWS))
-    number = round_robin_folds(index, parts, rng)
-    return [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
+    n, large = len(index), len(index) > MAX_CV_ROWS
+    number = round_robin_folds(index, max(2, math.ceil(n / MAX_PART_ROWS)) if large else min(cv, n), rng)
+    if large:
+        return [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
+    return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]

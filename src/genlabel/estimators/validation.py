@@ -29,11 +29,7 @@ class NumericEncoder:
     @classmethod
     def fit(cls, X: NDArray[np.float64]) -> Self:
         """Learn the medians of training rows (n, d); a column without values has median 0."""
-        medians = []
-        for column in np.asarray(X, dtype=np.float64).T:
-            known = column[~np.isnan(column)]
-            medians.append(np.median(known) if len(known) else 0.0)
-        return cls(np.array(medians))
+        return cls(pd.DataFrame(X).median().fillna(0.0).to_numpy())
 
     def impute(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rows without missing values."""
@@ -102,10 +98,7 @@ def validate_fit_input(
     smallest_class: int = 2,
     groups: Any = None,
 ) -> tuple[LabeledData, TabularEncoder]:
-    """Return the checked input of `fit`, without rows of weight zero, and the encoder of its table.
-
-    The encoder is fitted to the rows of positive weight. A row whose group is missing is a group of its own.
-    """
+    """Return the checked input of `fit`, without rows of weight zero, and the encoder of its table."""
     check_frame(X)
     encoder: TabularEncoder
     dtypes: Any = X.dtypes if isinstance(X, pd.DataFrame) else []
@@ -145,7 +138,7 @@ def validate_fit_input(
 
 
 def _number_groups(groups: Any, n_rows: int) -> NDArray[np.intp]:
-    """Return the number of each row's group, (n,)."""
+    """Return the number of each row's group, (n,); a row whose group is missing is a group of its own."""
     values = np.asarray(groups)
     if values.shape != (n_rows,):
         raise ValueError(f"groups has shape {values.shape}; expected ({n_rows},), one group for each row of X")

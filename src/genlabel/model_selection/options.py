@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, ClassVar, final
@@ -37,12 +36,12 @@ Rung = tuple[int, int | None]
 """Number of epochs after which candidates are compared, and the number that continue; None is all of them."""
 
 
-class CandidateSearch(BaseEstimator, ABC):
-    """Base class of the searches: the folds, the score, and the networks that predict."""
+class CandidateSearch(BaseEstimator):
+    """Base class of the searches; its schedule is that of a grid search."""
 
-    learning_rates: ClassVar[Sequence[float]]
+    learning_rates: ClassVar[Sequence[float]] = (0.1, 0.01, 0.001, 0.0001)  # arXiv Table 11
     """Candidates for `learning_rate="auto"`."""
-    is_halving: ClassVar[bool]
+    is_halving: ClassVar[bool] = False
     restore_best: bool = False
 
     def __init__(
@@ -59,19 +58,6 @@ class CandidateSearch(BaseEstimator, ABC):
         self.ensemble = ensemble
         self.time_limit = time_limit
         self.verbose = verbose
-
-    def check(self) -> None:
-        """Raise if a parameter is invalid; `cv` is checked where the folds are made."""
-        if not isinstance(self.scoring, Attack):
-            check_choice("scoring", self.scoring, SCORINGS, also="an Attack such as FGSM(0.2)")
-        if isinstance(self.ensemble, str):
-            check_choice("ensemble", self.ensemble, ["cv"], also="a number of networks")
-        else:
-            check_count("ensemble", self.ensemble)
-        if self.time_limit is not None:
-            check_positive("time_limit", self.time_limit, "None is no limit")
-        if not isinstance(self.restore_best, bool | np.bool_):
-            raise ValueError(f"restore_best={self.restore_best!r} must be True or False")
 
     @property
     def predicts_with_folds(self) -> bool:
@@ -94,23 +80,22 @@ class CandidateSearch(BaseEstimator, ABC):
         final_networks = 0 if self.predicts_with_folds else self.ensemble
         return STAGE_DEADLINES["search"] * SEARCH_COST / (SEARCH_COST + final_networks)
 
-    @abstractmethod
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
         """Return the largest number of epochs of a network, and the number of epochs that make a pass over the rows."""
+        return 100, 1  # arXiv Table 11
 
-    @abstractmethod
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
         """Return the rungs of the search; the last one is its end."""
+        return [(epochs, None)]
 
 
 @final
 class HalvingSearch(CandidateSearch):
     """Successive halving: all candidates train for a few epochs, the best of them for longer.
 
-    After a tenth of the epochs the best 8 candidates continue, after a quarter the best 5, after a half the best 3; on
-    large tables, whose passes take several epochs, the best 4 after a twentieth, 2 after an eighth and 1 after a third.
-    The parameters of a network are averaged over its steps, and a candidate may be chosen as it was at any of these
-    points, which is early stopping.
+    After a tenth of the epochs the best 8 candidates continue, after a quarter 5, after a half 3; on large tables, a
+    pass over which takes several epochs, 4 after a twentieth, 2 after an eighth and 1 after a third. The parameters of
+    a network are averaged over its steps; a candidate may be chosen as it was at any of these points: early stopping.
 
     Parameters
     ----------
@@ -119,17 +104,14 @@ class HalvingSearch(CandidateSearch):
         stratified, shuffled folds. A class of few rows is held out in as few folds; a single row is always trained on,
         with a warning.
     scoring : "log-loss", "accuracy" or Attack
-        How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
-        are not worse than the best by more than the noise, the one of the largest weight decay); by held-out accuracy,
-        ties by log-loss (the paper's); or by held-out accuracy of the network alone under an attack such as FGSM(0.2)
-        (the paper's robust runs).
+        The best candidate has the lowest held-out log-loss, by the one-standard-error rule (of the candidates that are
+        not worse than the best by more than the noise, the one of the largest weight decay); the highest held-out
+        accuracy, ties by log-loss (the paper's); or that of the network alone under an attack such as FGSM(0.2).
     ensemble : "cv" or int
-        Networks that predict, as the mean of their probabilities: "cv" takes those of the folds, which the search has
-        trained anyway; an int trains as many on all rows.
+        Networks that predict, as the mean of their probabilities: those of the folds, or as many trained on all rows.
     time_limit : float or None
-        Seconds that a fit may take. A fit that would take longer uses fewer rows, fewer candidates and densities and
-        fewer epochs, and reports it in a warning; its result then depends on the speed of the machine. A density that
-        you name takes the time that it needs.
+        Seconds that a fit may take. A fit that would take longer uses fewer rows, candidates, densities and epochs, and
+        warns; its result then depends on the speed of the machine. A density that you name takes the time it needs.
     verbose : int
         Above 0, show stage, progress, time left and held-out log-loss on the error stream: a bar on a terminal, else a
         line every few seconds.
@@ -147,13 +129,13 @@ class HalvingSearch(CandidateSearch):
     is_halving = True
 
     def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
-        """Return 50 epochs, or fewer if an epoch has many steps: the product of epochs and root of steps is bounded."""
+        """Return 50 epochs, or fewer if an epoch has many steps."""
         per_pass = -(-batches_per_epoch(rows, batch_size) // MAX_BATCHES)
         batches = batches_per_epoch(rows, batch_size * per_pass)
         return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5))), per_pass
 
     def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return the rungs of the search; the last one is its end."""
+        """Return the rungs at the shares of the epochs, and the end."""
         shares = HALVING_SCHEDULE_LARGE if many_rows else HALVING_SCHEDULE
         survivors = {max(1, int(share * epochs)): count for share, count in shares}
         rungs: list[Rung] = [(end, count) for end, count in survivors.items() if end < epochs]
@@ -171,9 +153,8 @@ class GridSearch(CandidateSearch):
     ensemble : int or "cv"
         Networks that predict: as many are trained on all rows; "cv" takes those of the folds.
     restore_best : bool
-        Take each network from its best epoch on the rows that its fold holds out (by `scoring`; under an attack, every
-        fifth epoch is evaluated) instead of the last one. The networks of the first folds then predict, as many as
-        `ensemble` states; none is trained on all rows.
+        Take each network from its best epoch on the rows that its fold holds out (by `scoring`; under an attack, of
+        every fifth epoch). The networks of the first folds then predict, as many as `ensemble` states.
 
     Examples
     --------
@@ -184,9 +165,6 @@ class GridSearch(CandidateSearch):
     >>> model.fit(*load_iris(return_X_y=True)).n_iter_ <= 30
     True
     """
-
-    learning_rates = (0.1, 0.01, 0.001, 0.0001)  # arXiv Table 11
-    is_halving = False
 
     def __init__(
         self,
@@ -201,27 +179,35 @@ class GridSearch(CandidateSearch):
         super().__init__(cv, scoring, ensemble=ensemble, time_limit=time_limit, verbose=verbose)
         self.restore_best = restore_best
 
-    def auto_epochs(self, rows: int, batch_size: int) -> tuple[int, int]:
-        """Return 100 epochs, the paper's, each a pass."""
-        return 100, 1  # arXiv Table 11
-
-    def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
-        """Return one rung, at the end."""
-        return [(epochs, None)]
-
 
 SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": GridSearch}
 """The searches by name."""
 
 
+def default_options(search: Any, training: Any) -> dict[str, BaseEstimator]:
+    """Return the default options for which the name of a search, or `training=None`, stands."""
+    is_name = isinstance(search, str) and search in SEARCHES
+    options: dict[str, BaseEstimator] = {"search": SEARCHES[search]()} if is_name else {}
+    return options if training is not None else {**options, "training": TrainingOptions()}
+
+
 def resolve_search(search: Any) -> CandidateSearch:
-    """Return a checked search; a name stands for a search with default parameters."""
+    """Return a checked search, but for `cv`; a name stands for a search with default parameters."""
     if isinstance(search, str):
         check_choice("search", search, SEARCHES, also="a HalvingSearch or GridSearch")
         return SEARCHES[search]()
     if not isinstance(search, CandidateSearch):
         raise ValueError(f'search={search!r} must be "halving", "grid", a HalvingSearch or a GridSearch')
-    search.check()
+    if not isinstance(search.scoring, Attack):
+        check_choice("scoring", search.scoring, SCORINGS, also="an Attack such as FGSM(0.2)")
+    if isinstance(search.ensemble, str):
+        check_choice("ensemble", search.ensemble, ["cv"], also="a number of networks")
+    else:
+        check_count("ensemble", search.ensemble)
+    if search.time_limit is not None:
+        check_positive("time_limit", search.time_limit, "None is no limit")
+    if not isinstance(search.restore_best, bool | np.bool_):
+        raise ValueError(f"restore_best={search.restore_best!r} must be True or False")
     return search
 
 
@@ -237,8 +223,8 @@ class TrainingOptions(BaseEstimator):
     weight_decay : float, "auto" or sequence of float
         "auto" chooses among 1e-4, 1e-3, 1e-2.
     epochs : int or "auto"
-        Largest number of epochs. "auto" is 50 in a halving search, and fewer where an epoch has many steps; from 32,768
-        rows on, a pass over them then takes several epochs. In a grid search it is 100.
+        Largest number of epochs. "auto" is 100 in a grid search, 50 in a halving search, and fewer where an epoch has
+        many steps; from 32,768 rows on, a pass over them then takes several epochs.
     batch_size : int
     optimizer : "adam", "sgd" or Optimizer
         "sgd" has momentum 0.9 and multi-step decay.
@@ -292,10 +278,9 @@ def resolve_training(training: Any, hidden: tuple[int, ...], device: torch.devic
         auto = isinstance(training.device, str) and training.device == "auto"
         device = torch.device("cpu") if auto and not hidden else named_device(training.device)
     auto_epochs = isinstance(training.epochs, str) and training.epochs == "auto"
-    resolved: TrainingOptions = copy(training).set_params(
+    return copy(training).set_params(
         epochs="auto" if auto_epochs else check_count("epochs", training.epochs),
         batch_size=check_count("batch_size", training.batch_size),
         optimizer=resolve_optimizer(training.optimizer),
         device=device,
     )
-    return resolved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,8 +18,8 @@ from genlabel.densities.transformed import LatentDensity
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
 from genlabel.model_selection.options import STAGE_DEADLINES
-from genlabel.model_selection.search import SearchResult, search, train
-from genlabel.model_selection.search_space import SearchSpace, Trainer
+from genlabel.model_selection.search import FitResult, search, train
+from genlabel.model_selection.search_space import SearchSpace
 from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.training.batching import TrainingTask
 from genlabel.training.networks import MLP
@@ -31,31 +31,10 @@ FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
 """Function of the training rows of a fold and its index, which is None for all rows; it returns fitted labelers."""
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """The networks that predict, with their losses, their labeler and the search that chose them."""
-
-    search: SearchResult
-    networks: list[MLP]
-    """For features that all rows have standardized."""
-    losses: list[float]
-    """Mean training loss of each epoch."""
-    epochs: int
-    labeler: Labeler
-    """The labeler of the chosen density; of the only one, if it is pooled with the network."""
-    trainer: Trainer | None = None
-    """The training of the networks; None if they are those of the folds."""
-    index: int = 0
-    """Their index among the candidates of the trainer."""
-
-
 def prepare_labelers(
     space: SearchSpace, data: CVData, progress: FitProgress
 ) -> tuple[FitLabelers, StackedDensity | None]:
-    """Choose stacked densities over the folds, and train the networks in whose features densities live.
-
-    Return a function that fits the labelers, and the last stacked density, fitted to all rows.
-    """
+    """Return a function that fits the labelers of a fold, and the last stacked density, fitted to all rows."""
     whole = data.whole
     with progress.stage("stacked density", until=STAGE_DEADLINES["stacked density"]):
         densities = [
@@ -73,14 +52,11 @@ def prepare_labelers(
 def train_feature_networks(
     space: SearchSpace, data: CVData, progress: FitProgress, for_folds: bool
 ) -> dict[int | None, MLP]:
-    """Return the network of all rows, None, and with `for_folds` those of the folds.
-
-    They are trained without mixing, at the hyperparameters that a search of their own chooses.
-    """
+    """Return the network of all rows, None, and with `for_folds` those of the folds, trained without mixing."""
     fit_labelers = partial(fit_fold_labelers, space, (), {})
     needs_search = space.needs_folds()
     tasks = fold_tasks(space, data, fit_labelers) if needs_search or for_folds else []
-    (result,) = search(space, data, tasks if needs_search else [], progress)
+    (result,) = search(space, data, tasks if needs_search else [], progress, [list(space.configurations)])
     single = copy(space.search)
     single.ensemble = 1
     (fit,) = refit(replace(space, search=single), data, fit_labelers, [result], progress)
@@ -104,10 +80,7 @@ def fit_fold_labelers(
     rows: LabeledData,
     fold: int | None,
 ) -> tuple[Labeler, ...]:
-    """Return the labelers, fitted to the training rows of a fold; fold None is all rows.
-
-    The densities live in the input, or in the features of the `networks` of the folds and of all rows (arXiv Alg. 2).
-    """
+    """Return the labelers, fitted to the training rows of a fold; with `networks`, in their features (arXiv Alg. 2)."""
     training = rows.X, rows.labels, rows.weight
     fitted: list[Labeler] = [clone(labeler).fit(*training) for labeler in space.labelers]
     for density in densities:
@@ -125,10 +98,7 @@ def fold_tasks(space: SearchSpace, data: CVData, fit_labelers: FitLabelers) -> l
 
 
 def make_task(space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold: int | None) -> TrainingTask:
-    """Return the training task of a fold, without mixing; fold None is all rows.
-
-    Its seed consists of the seed of the fit, the random stream and the fold (from 1; 0 is all rows).
-    """
+    """Return the training task of a fold, without mixing; fold None is all rows, 0 in the seed."""
     rows = data.whole if fold is None else data.train[fold]
     return TrainingTask(
         X=rows.X,
@@ -143,9 +113,9 @@ def make_task(space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold:
 
 
 def refit(
-    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, results: Sequence[SearchResult], progress: FitProgress
+    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, results: Sequence[FitResult], progress: FitProgress
 ) -> list[FitResult]:
-    """Return the networks that predict, for each result of a search.
+    """Return the results of a search with the networks that predict.
 
     They are those of the folds, or as many as the ensemble has, trained on all rows. If the training loss of one of
     these is far above the log-loss that the folds estimate, they are trained once more, and the better ones are used.
@@ -163,22 +133,21 @@ def refit(
         assert fleet is not None
         networks = [data.to_whole(fleet.network(fold), fold) for fold in range(count)]
         epochs = result.epochs if fleet.best_epochs is None else max(fleet.best_epochs[:count, 0].tolist())
-        losses: list[float] = fleet.losses[:, :, 0].mean(1).tolist()
-        fits.append(FitResult(result, networks, losses, epochs, _chosen_labeler(space, result, task)))
+        losses, labeler = fleet.losses[:, :, 0].mean(1).tolist(), _chosen_labeler(space, result, task)
+        fits.append(replace(result, networks=networks, losses=losses, epochs=epochs, labeler=labeler))
     return fits
 
 
 def train_on_all_rows(
-    space: SearchSpace, results: Sequence[SearchResult], task: TrainingTask, progress: FitProgress
+    space: SearchSpace, results: Sequence[FitResult], task: TrainingTask, progress: FitProgress
 ) -> list[FitResult]:
-    """Return the networks of an ensemble for each result; those of the same mixing and length are trained together."""
+    """Return each result with the networks of an ensemble; those of the same mixing and length are trained together."""
     # The same task several times, each with random streams of its own.
     tasks = [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, space.search.ensemble))]
     per_pass = space.epochs(len(task.X))[1]
     groups: dict[tuple[int, int], list[int]] = {}
     for i, result in enumerate(results):
-        mixing, _ = result.configuration
-        groups.setdefault((mixing, result.epochs), []).append(i)
+        groups.setdefault((result.configuration[0], result.epochs), []).append(i)
     fits: dict[int, FitResult] = {}
     for (mixing, epochs), members in groups.items():
         candidates = list(dict.fromkeys(results[i].configuration[1] for i in members))
@@ -192,19 +161,23 @@ def train_on_all_rows(
         fleet = trainer.fleet
         for i in members:
             index = candidates.index(results[i].configuration[1])
-            networks = [fleet.network(member, index) for member in range(len(fleet.theta))]
-            losses = fleet.losses[:, :, index].mean(1).tolist()
-            labeler = _chosen_labeler(space, results[i], task)
-            fits[i] = FitResult(results[i], networks, losses, done, labeler, trainer, index)
+            fits[i] = replace(
+                results[i],
+                networks=[fleet.network(member, index) for member in range(len(fleet.theta))],
+                losses=fleet.losses[:, :, index].mean(1).tolist(),
+                epochs=done,
+                labeler=_chosen_labeler(space, results[i], task),
+                trainer=trainer,
+                trainer_index=index,
+            )
     return [fits[i] for i in range(len(results))]
 
 
-def _chosen_labeler(space: SearchSpace, result: SearchResult, task: TrainingTask) -> Labeler:
+def _chosen_labeler(space: SearchSpace, result: FitResult, task: TrainingTask) -> Labeler:
     weights = result.pool_weights
     if weights is not None and weights.density is not None:
         return task.labelers[-1]
-    _, candidate = result.configuration
-    shares = space.candidates[candidate].label
+    shares = space.candidates[result.configuration[1]].label
     return task.labelers[max(i for i, share in enumerate(shares) if share > 0)]
 
 
@@ -212,18 +185,17 @@ def _retry_if_diverged(
     space: SearchSpace, data: CVData, fit: FitResult, task: TrainingTask, progress: FitProgress
 ) -> FitResult:
     """Return the fit, or a better second one if its training loss is far above the estimate of the folds."""
-    result = fit.search
-    if result.fleet is None:
+    if fit.fleet is None:
         return fit
     prior_loss = -float(np.exp(data.log_prior) @ data.log_prior)
-    estimate = float(result.results["mean_test_log_loss"][result.index])
+    estimate = float(fit.results["mean_test_log_loss"][fit.index])
     limit = estimate + MAX_EXCESS_LOSS * prior_loss
     first = _max_training_loss(fit, data.whole)
     if first <= limit or progress.truncations:
         return fit
     seed, stream, *rest = task.seed
     retry_task = replace(task, seed=[seed, stream + 2, *rest])  # a random stream of its own
-    (retry,) = train_on_all_rows(space, [result], retry_task, progress)
+    (retry,) = train_on_all_rows(space, [fit], retry_task, progress)
     second = _max_training_loss(retry, data.whole)
     if not second <= limit:
         message = (

@@ -73,10 +73,8 @@ def fit_pool_weights(
 ) -> PoolWeights:
     """Return the weights of the lowest penalized log-loss on held-out rows, from log-probabilities (n, k).
 
-    The weights of network and density are in [0, 2], the share of the priors in [1e-5, 1/2]. With few rows they stay
-    close to one half each (without a density: to 1), by a quadratic penalty of `POOL_SHRINKAGE` over the number of
-    rows, and the share of the priors stays above zero, as if `PRIOR_PSEUDO_COUNT` of a row had been held out that only
-    the priors explain. A network that diverged has the weights of no rows at all.
+    With few rows the weights of network and density stay close to one half each (without a density: to 1), and the
+    share of the priors above zero. A network that diverged has the weights of no rows at all.
     """
     start = [1.0] if density is None else [0.5, 0.5]
     if not np.isfinite(row_losses(network, y)).all():
@@ -103,10 +101,8 @@ def fit_pool_weights(
 
     bounds = [(0.0, 2.0)] * len(sources) + [(1e-5, 0.5)]
     minimum = minimize(penalized_loss, [*start, 0.02], jac=True, bounds=bounds, method="L-BFGS-B")
-    if density is None:
-        network_weight, prior_weight = minimum.x.tolist()
-        return PoolWeights(network_weight, None, prior_weight)
-    return PoolWeights(*minimum.x.tolist())
+    *weights, prior_weight = minimum.x.tolist()
+    return PoolWeights(weights[0], None if density is None else weights[1], prior_weight)
 
 
 def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
@@ -115,14 +111,13 @@ def _log_ratio(log_proba: Any, log_prior: Array) -> Array:
 
 
 def validation_log_proba(
-    fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int, group: int | None = None
+    fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int, group: int
 ) -> Array:
     """Return the log-probabilities (candidates, m, k) of the held-out rows of a fold by a group of a fleet's networks.
 
-    By default the group has the index of the fold. With an attack, the rows are attacked for every network separately.
+    An attack attacks the rows for every network separately.
     """
     rows = valid[fold]
-    group = fold if group is None else group
     if isinstance(scoring, str):
         return fleet.log_proba(group, rows.X)
     target = AttackedFleet(fleet, group)
@@ -136,8 +131,7 @@ def epoch_scores(fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring:
     if isinstance(scoring, str):
         scores = fleet.score(0, rows.X, rows.y, rows.score_weight)
         return scores[:, ::-1] if scoring == "log-loss" else scores
-    log_proba = validation_log_proba(fleet, fold, valid, scoring, seed, group=0)
-    measured = log_proba, rows.y, rows.score_weight
+    measured = validation_log_proba(fleet, fold, valid, scoring, seed, group=0), rows.y, rows.score_weight
     return np.stack([accuracy(*measured), -log_loss(*measured)], -1)
 
 
@@ -153,9 +147,9 @@ def score_candidates(
 ) -> Scores:
     """Return the scores of candidates from their log-probabilities (n, k) of the held-out rows of all folds.
 
-    The rows have class indices `y`, a weight or None, and a `fold`, (n,) each; `density` (n, k) are log-posteriors to
-    pool the networks with. With pooling "cv", candidates are compared at equal weights of network and density; with
-    `fit_weights`, at the weights of the candidate that is best at equal ones, which mislead where the density is weak.
+    `density` (n, k) are log-posteriors to pool the networks with. With pooling "cv", candidates are compared at equal
+    weights of network and density; with `fit_weights`, at the weights of the candidate that is best at equal ones,
+    which mislead where the density is weak.
     """
     weights: PoolWeights | None = None  # None compares the networks alone
     if density is not None and pooling is not None:
@@ -186,9 +180,7 @@ def rank_candidates(scores: Array, scoring: str) -> NDArray[np.int64]:
     """Return the rank of each candidate, (candidates,), from 1, by accuracy and log-loss (2, folds, candidates)."""
     hits, losses = (values.mean(0) for values in scores)
     keys = (losses, -hits.round(12)) if scoring == "accuracy" else (-hits, losses)  # lexsort: the last one counts first
-    ranks = np.empty(len(hits), dtype=np.int64)
-    ranks[np.lexsort(keys)] = np.arange(1, len(hits) + 1)
-    return ranks
+    return np.lexsort(keys).argsort() + 1
 
 
 def results_table(params: list[dict[str, Any]], scores: Array, scoring: str, pooled: bool) -> dict[str, Any]:
@@ -219,10 +211,9 @@ def one_standard_error(
 ) -> int:
     """Return the most strongly regularized candidate whose loss exceeds the lowest by no more than the noise.
 
-    The noise of a candidate is the standard error of its mean difference to the best one, row by row: paired, so that
-    rows that are hard for all do not count. Among candidates of equal strength the lowest loss wins, and among those
-    whose losses agree to the sixth digit, the smallest step. `losses` (candidates, n) are those of the rows, `strength`
-    is the weight decay and `steps` the learning rate of each candidate.
+    The noise of a candidate is the standard error of its mean difference to the best one, row by row (`losses` is
+    (candidates, n)): rows that are hard for all do not count. Among candidates of equal strength (weight decay) the
+    lowest loss wins, and among those whose losses agree to the sixth digit, the smallest of the `steps`.
 
     >>> losses = np.array([[0.10, 0.50, 0.30, 0.20], [0.20, 0.41, 0.30, 0.21], [0.9, 0.9, 0.9, 0.9]])
     >>> one_standard_error(losses, [1e-4, 1e-2, 1e-1])

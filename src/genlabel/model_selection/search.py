@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._progress import FitProgress
-from genlabel.labeling import GenLabel
+from genlabel.labeling import GenLabel, Labeler
+from genlabel.model_selection import scoring
 from genlabel.model_selection.options import Rung
-from genlabel.model_selection.scoring import (
-    PoolWeights,
-    Scores,
-    epoch_scores,
-    fit_pool_weights,
-    one_standard_error,
-    pool,
-    rank_candidates,
-    results_table,
-    score_candidates,
-    validation_log_proba,
-)
 from genlabel.model_selection.search_space import (
     Configuration,
     SearchSpace,
@@ -39,28 +28,18 @@ from genlabel.model_selection.splits import CVData
 from genlabel.training.batching import TrainingTask
 from genlabel.training.early_stopping import BestEpoch
 from genlabel.training.fleet import Fleet
+from genlabel.training.networks import MLP
 
 EPOCHS_BETWEEN_ATTACKS = 5
 """Epochs from one evaluation under attack to the next, where the best epoch is restored (arXiv Section E.2)."""
-
-
-class RungResult(NamedTuple):
-    """The result of a configuration at a rung of the schedule."""
-
-    configuration: Configuration
-    epochs: int
-    """Epochs for which it was trained."""
-    scores: NDArray[np.float64]
-    """Its scores when it was compared at this rung, (2, 2, folds): see `Scores`."""
-    log_proba: NDArray[Any] | None
-    """Predicted log-probabilities (n, k) of the held-out rows; None if the configuration was dropped at this rung."""
-    fleet: Fleet | None
-    """The networks of the folds; None if the configuration was dropped at this rung."""
+History = list[tuple[Configuration, int, NDArray[np.float64], NDArray[Any] | None, Fleet | None]]
+"""Configurations at each rung: the epochs for which one was trained and its scores (2, 2, folds); the log-probabilities
+(n, k) of the held-out rows and the networks of the folds, None if it was dropped at this rung."""
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    """The configuration that was chosen, and the scores of all of them."""
+class FitResult:
+    """The configuration that a search chose, the scores of all of them, and the networks that predict."""
 
     configuration: Configuration
     params: dict[str, Any]
@@ -73,105 +52,103 @@ class SearchResult:
     """Epochs for which it is trained."""
     max_epochs: int
     """Epochs of the longest training; a schedule of the learning rate ends with them."""
-    pool_weights: PoolWeights | None
+    pool_weights: scoring.PoolWeights | None
     """None predicts by the network alone."""
     fleet: Fleet | None = None
     """The networks of the folds, each for features that its fold has standardized; None if there were no folds."""
     log_proba: NDArray[np.float32] | None = None
     """Predicted log-probabilities (n, k) of the held-out rows; None if there are none, or if they were attacked."""
+    labeler: Labeler | None = None
+    """The labeler of the chosen density; of the only one, if it is pooled with the network."""
+    networks: Sequence[MLP] = ()
+    """The networks that predict, for features that all rows have standardized."""
+    losses: Sequence[float] = ()
+    """Their mean training loss of each epoch."""
+    trainer: Trainer | None = None
+    """Their training; None if they are those of the folds."""
+    trainer_index: int = 0
+    """Their index among the candidates of the trainer."""
 
 
 def search(
-    space: SearchSpace,
-    data: CVData,
-    tasks: Sequence[TrainingTask],
-    progress: FitProgress,
-    subsets: Subsets | None = None,
-) -> list[SearchResult]:
-    """Return the best configuration of each subset, as if there were no others; by default, of all of them.
+    space: SearchSpace, data: CVData, tasks: Sequence[TrainingTask], progress: FitProgress, subsets: Subsets
+) -> list[FitResult]:
+    """Return the best configuration of each subset, as if there were no others.
 
     `tasks` are those of the folds; without any, each subset has one configuration, which needs no choice.
     """
-    subsets = [list(space.configurations)] if subsets is None else subsets
-    options, rows = space.search, len(data.raw.X)
+    rows, rule = len(data.raw.X), space.search.scoring
     max_epochs, per_pass = space.epochs(rows)
     if not tasks:
-        weights = space.pooling
-        assert not isinstance(weights, str)  # "cv" needs folds
-        results = []
-        for configuration, *_ in subsets:
-            params = space.configurations[configuration]
-            table = {"params": [params]}
-            results.append(SearchResult(configuration, params, 0, table, max_epochs, max_epochs, weights))
-        return results
+        assert not isinstance(space.pooling, str)  # "cv" needs folds
+        chosen = [(subset[0], space.configurations[subset[0]]) for subset in subsets]
+        return [FitResult(c, p, 0, {"params": [p]}, max_epochs, max_epochs, space.pooling) for c, p in chosen]
     progress.best_loss = None
     subsets, max_epochs = within_limits(space, subsets, tasks, rows, progress)
-    evaluation = {"valid": data.valid, "scoring": options.scoring, "seed": data.seed}
     restore_best: bool | BestEpoch = False
-    if options.restore_best:
-        every = 1 if isinstance(options.scoring, str) else EPOCHS_BETWEEN_ATTACKS
-        restore_best = BestEpoch(partial(epoch_scores, **evaluation), every)
+    if space.search.restore_best:
+        every = 1 if isinstance(rule, str) else EPOCHS_BETWEEN_ATTACKS
+        restore_best = BestEpoch(partial(scoring.epoch_scores, valid=data.valid, scoring=rule, seed=data.seed), every)
     trainers = {
         m: space.make_trainer(
             tasks, m, indices, max_epochs, epochs_per_pass=per_pass, restore_best=restore_best, progress=progress
         )
         for m, indices in candidates_by_mixing(subsets).items()
     }
-    density = None
-    if space.pooling is not None:  # log-posteriors (n, k) of the held-out rows, each by the density of its fold
-        labelers = [cast(GenLabel, task.labelers[-1]) for task in tasks]
-        pairs = zip(labelers, data.valid, strict=True)
-        density = np.concatenate([labeler.log_posterior(valid.X, data.raw.class_weight) for labeler, valid in pairs])
-    held_out = data.held_out
-    score = partial(
-        score_candidates,
-        y=held_out.y,
-        weight=held_out.score_weight,
-        fold=data.held_out_fold,
-        log_prior=data.log_prior,
-        density=density,
-        pooling=space.pooling,
-        fit_weights=options.is_halving,
-    )
+    schedule = space.search.schedule(max_epochs, many_rows=per_pass > 1)
+    scorer = CandidateScorer(space, data, tasks, many_rows=per_pass > 1)
+    histories = successive_halving(trainers, subsets, schedule, scorer, progress)
+    return [best_of_history(scorer, history, max_epochs) for history in histories]
 
-    def rank(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-        network, compared = scores
+
+@final
+class CandidateScorer:
+    """scoring.Scores of candidates on the held-out rows of all folds, as networks or as pools with their density."""
+
+    def __init__(self, space: SearchSpace, data: CVData, tasks: Sequence[TrainingTask], many_rows: bool) -> None:
+        self.space, self.data, self.many_rows = space, data, many_rows
+        self.weight = data.held_out.score_weight
+        self.density: NDArray[np.float64] | None = None
+        if space.pooling is not None:  # log-posteriors (n, k) of the held-out rows, each by the density of its fold
+            pairs = zip((cast(GenLabel, task.labelers[-1]) for task in tasks), data.valid, strict=True)
+            self.density = np.concatenate([g.log_posterior(valid.X, data.raw.class_weight) for g, valid in pairs])
+
+    def predict(self, fleet: Fleet, dtype: type[np.floating[Any]]) -> list[NDArray[Any]]:
+        """Return the log-probabilities (n, k) of the held-out rows of all folds, for each candidate of a fleet."""
+        data, rule = self.data, self.space.search.scoring
+        by_fold: list[list[NDArray[Any]]] = []
+        for fold in range(len(fleet.theta)):
+            log_proba = scoring.validation_log_proba(fleet, fold, data.valid, rule, data.seed, group=fold)
+            with np.errstate(over="ignore"):  # a network that diverged
+                # Each candidate has memory of its own, since some are dropped before others.
+                by_fold.append([values.astype(dtype) for values in log_proba])
+        return [np.concatenate(parts) for parts in zip(*by_fold, strict=True)]
+
+    def score(self, log_proba: Sequence[NDArray[Any]]) -> scoring.Scores:
+        """Return the scores of candidates from the log-probabilities (n, k) of each."""
+        data, pooling, fit_weights = self.data, self.space.pooling, self.space.search.is_halving
+        fold, density = data.held_out_fold, self.density
+        return scoring.score_candidates(
+            log_proba, data.held_out.y, self.weight, fold, data.log_prior, density, pooling, fit_weights
+        )
+
+    def rank(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the rank of each candidate, from 1."""
         # On large tables, pooling with a strong density would hide which networks learn fastest.
-        return rank_candidates(network if per_pass > 1 else compared, options.ranked_by)
-
-    histories = successive_halving(
-        trainers,
-        subsets,
-        options.schedule(max_epochs, many_rows=per_pass > 1),
-        partial(validation_log_proba, **evaluation),
-        score,
-        rank,
-        held_out.score_weight,
-        progress,
-    )
-    return [best_rung_result(space, data, history, score, density, max_epochs) for history in histories]
+        return scoring.rank_candidates(scores[0 if self.many_rows else 1], self.space.search.ranked_by)
 
 
 def successive_halving(
     trainers: Mapping[int, Trainer],
     subsets: Subsets,
     schedule: Sequence[Rung],
-    predict: Callable[[Fleet, int], NDArray[np.float64]],
-    score: Callable[[Sequence[NDArray[Any]]], Scores],
-    rank: Callable[[NDArray[np.float64]], NDArray[np.int64]],
-    row_weight: NDArray[np.float64] | None,
+    scorer: CandidateScorer,
     progress: FitProgress,
-) -> list[list[RungResult]]:
-    """Train from rung to rung; return the results at each rung for each subset of the configurations.
-
-    Each subset is halved as if there were no others; networks are trained once, on all folds. `trainers` are those of
-    the ways of mixing. `predict` returns the log-probabilities (candidates, m, k) of the rows that a fold holds out,
-    `score` the scores of candidates by those of all folds, `rank` their ranks from 1. `row_weight` (n,) holds the
-    weights of the held-out rows in the log-loss that is reported.
-    """
+) -> list[History]:
+    """Train each way of mixing from rung to rung, once for all subsets; each is halved as if there were no others."""
     running, candidates, done = dict(trainers), candidates_by_mixing(subsets), 0
     alive = [list(subset) for subset in subsets]
-    histories: list[list[RungResult]] = [[] for _ in subsets]
+    histories: list[History] = [[] for _ in subsets]
     # With several rungs there is a result for each candidate at each of them: these are in single precision.
     dtype = np.float64 if len(schedule) == 1 else np.float32
     for number, (end, survivors) in enumerate(schedule):
@@ -186,20 +163,19 @@ def successive_halving(
             done += train([(trainer, len(candidates[m])) for m, trainer in running.items()], end - done, progress)
             log_proba: dict[Configuration, NDArray[Any]] = {}
             for m, trainer in running.items():
-                predictions = predict_folds(trainer.fleet, predict, dtype)
-                log_proba |= {(m, c): values for c, values in zip(candidates[m], predictions, strict=True)}
+                log_proba |= zip(((m, c) for c in candidates[m]), scorer.predict(trainer.fleet, dtype), strict=True)
             for subset in alive:
-                scores, losses = score([log_proba[configuration] for configuration in subset])
-                best_first = rank(scores).argsort(kind="stable")[:survivors].tolist()
+                scores, losses = scorer.score([log_proba[configuration] for configuration in subset])
+                best_first = scorer.rank(scores).argsort(kind="stable")[:survivors].tolist()
                 all_scores.append(scores)
                 continuing.append([subset[index] for index in sorted(best_first)])
                 if progress.callback is not None:
-                    progress.record_loss(float(np.average(losses[best_first[0]], weights=row_weight)))
+                    progress.record_loss(float(np.average(losses[best_first[0]], weights=scorer.weight)))
         fleets = {(m, c): candidate_fleet(running[m].fleet, candidates[m].index(c)) for m, c in union(continuing)}
         for history, subset, selected, scores in zip(histories, alive, continuing, all_scores, strict=True):
-            for index, configuration in enumerate(subset):
-                state = (log_proba[configuration], fleets[configuration]) if configuration in selected else (None, None)
-                history.append(RungResult(configuration, done, scores[..., index], *state))
+            for index, key in enumerate(subset):
+                state = (log_proba[key], fleets[key]) if key in selected else (None, None)
+                history.append((key, done, scores[..., index], *state))
         for m in list(running):
             remaining = [index for index, c in enumerate(candidates[m]) if (m, c) in fleets]
             if not remaining:
@@ -209,18 +185,6 @@ def successive_halving(
             candidates[m] = [candidates[m][index] for index in remaining]
         alive = continuing
     return histories
-
-
-def predict_folds(
-    fleet: Fleet, predict: Callable[[Fleet, int], NDArray[np.float64]], dtype: type[np.floating[Any]]
-) -> list[NDArray[Any]]:
-    """Return the log-probabilities (n, k) of the held-out rows of all folds, for each candidate of a fleet."""
-    by_fold: list[list[NDArray[Any]]] = []
-    for fold in range(len(fleet.theta)):
-        with np.errstate(over="ignore"):  # a network that diverged
-            # Each candidate has memory of its own, since some are dropped before others.
-            by_fold.append([values.astype(dtype) for values in predict(fleet, fold)])
-    return [np.concatenate(parts) for parts in zip(*by_fold, strict=True)]
 
 
 def candidate_fleet(fleet: Fleet, candidate: int) -> Fleet:
@@ -252,51 +216,37 @@ def train(trainers: Sequence[tuple[Trainer, int]], epochs: int, progress: FitPro
         step = min(epochs - done, max(1, int(0.1 * progress.time_left / seconds)))
 
 
-def best_rung_result(
-    space: SearchSpace,
-    data: CVData,
-    history: Sequence[RungResult],
-    score: Callable[[Sequence[NDArray[Any]]], Scores],
-    density: NDArray[np.float64] | None,
-    max_epochs: int,
-) -> SearchResult:
-    """Return the best result of a configuration at a rung as the result of the search.
-
-    A configuration competes with all rungs at which it was not dropped, which is early stopping.
-    """
-    has_rungs = len({rung.epochs for rung in history}) > 1
-    params = []
-    for rung in history:
-        epochs = {"epochs": rung.epochs} if has_rungs else {}
-        params.append({**space.configurations[rung.configuration], **epochs})
-    eligible = {i: rung.log_proba for i, rung in enumerate(history) if rung.log_proba is not None}
-    indices = list(eligible)
-    scores = np.stack([rung.scores for rung in history], -1)
-    scores[..., indices], losses = score(list(eligible.values()))
-    row_weight, scoring = data.held_out.score_weight, space.search.ranked_by
-    results = results_table(params, scores, scoring, pooled=density is not None)
-    if scoring == "accuracy":
-        chosen = results["rank_test_score"][indices].argmin()
+def best_of_history(scorer: CandidateScorer, history: History, max_epochs: int) -> FitResult:
+    """Return the best configuration, at any rung at which it was not dropped, which is early stopping."""
+    space, data, weight, density = scorer.space, scorer.data, scorer.weight, scorer.density
+    configurations, epochs, rung_scores, log_proba, fleets = zip(*history, strict=True)
+    params = [dict(space.configurations[configuration]) for configuration in configurations]
+    if len(set(epochs)) > 1:
+        params = [{**entry, "epochs": end} for entry, end in zip(params, epochs, strict=True)]
+    eligible = [i for i, values in enumerate(log_proba) if values is not None]
+    scores = np.stack(rung_scores, -1)
+    scores[..., eligible], losses = scorer.score([log_proba[i] for i in eligible])
+    results = scoring.results_table(params, scores, space.search.ranked_by, pooled=density is not None)
+    if space.search.ranked_by == "accuracy":
+        chosen = results["rank_test_score"][eligible].argmin()
     else:
-        candidates = [space.candidates[history[i].configuration[1]] for i in indices]
-        decays = [candidate.weight_decay for candidate in candidates]
-        rates = [candidate.learning_rate for candidate in candidates]
-        chosen = one_standard_error(losses, decays, row_weight, rates)
-    index = indices[chosen]
-    best = history[index]
-    log_proba = np.asarray(best.log_proba, dtype=np.float64)
-    weights = space.pooling if isinstance(space.pooling, PoolWeights) else None
+        candidates = [space.candidates[configurations[i][1]] for i in eligible]
+        decays, rates = [c.weight_decay for c in candidates], [c.learning_rate for c in candidates]
+        chosen = scoring.one_standard_error(losses, decays, weight, rates)
+    index = eligible[chosen]
+    configuration, network = configurations[index], np.asarray(log_proba[index], dtype=np.float64)
+    weights = space.pooling if isinstance(space.pooling, scoring.PoolWeights) else None
     if weights is None and (density is not None or space.calibrate):
-        weights = fit_pool_weights(log_proba, density, data.held_out.y, data.log_prior, row_weight)
-    predicted = log_proba if weights is None else pool(log_proba, density, data.log_prior, weights)
-    return SearchResult(
-        best.configuration,
-        space.configurations[best.configuration],
+        weights = scoring.fit_pool_weights(network, density, data.held_out.y, data.log_prior, weight)
+    predicted = network if weights is None else scoring.pool(network, density, data.log_prior, weights)
+    return FitResult(
+        configuration,
+        space.configurations[configuration],
         index,
         results,
-        best.epochs,
+        epochs[index],
         max_epochs,
         weights,
-        best.fleet,
+        fleets[index],
         predicted.astype(np.float32) if isinstance(space.search.scoring, str) else None,
     )

@@ -123,8 +123,7 @@ class SearchSpace:
 
     def needs_folds(self, subsets: Subsets | None = None) -> bool:
         """Return whether networks of folds are trained: to choose, to fit pooling weights, or to predict."""
-        subsets = [list(self.configurations)] if subsets is None else subsets
-        chooses = any(len(subset) > 1 for subset in subsets)
+        chooses = any(len(subset) > 1 for subset in subsets or [list(self.configurations)])
         return chooses or isinstance(self.pooling, str) or self.calibrate or not self.search.refits
 
     def stage_shares(self, searches: bool, typicality: bool) -> dict[str, float]:
@@ -149,10 +148,7 @@ class SearchSpace:
         restore_best: bool | BestEpoch = False,
         progress: FitProgress | None = None,
     ) -> Trainer:
-        """Return the training of candidates on tasks without mixing, to which the way of mixing is added.
-
-        All ways of mixing train on the same rows in the same order, from the same weights.
-        """
+        """Return the training of candidates on tasks without mixing, to which the way of mixing is added."""
         config = self.mixing[mixing]
         mixer, clean_fraction = (config.mixer, config.clean_fraction) if config.mixes else (None, 1.0)
         options: dict[str, Any] = {"restore_best": restore_best} if restore_best else {}
@@ -173,10 +169,7 @@ class SearchSpace:
     def resolved_config(self) -> dict[str, Any]:
         """Return the configurations in plain values, without the options of the search."""
         return {
-            "mixing": [
-                [config.mixer, config.clean_fraction, *([] if config.hidden is None else [config.hidden])]
-                for config in self.mixing
-            ],
+            "mixing": [[c.mixer, c.clean_fraction, *([] if c.hidden is None else [c.hidden])] for c in self.mixing],
             "candidates": [[c.learning_rate, c.weight_decay, c.label] for c in self.candidates],
             "labels": [*self.labelers, *self.densities],
             "feature_space": None if self.feature_space is None else self.feature_space.resolved_config(),
@@ -204,10 +197,8 @@ def mixing_configs(mixers: Sequence[Mixer], clean_fractions: Sequence[float]) ->
     for clean_fraction in clean_fractions:
         used = mixers if clean_fraction < 1.0 else mixers[:1]
         for mixer in used:
-            params: dict[str, Any] = {"clean_fraction": clean_fraction}
-            if len(used) > 1:
-                params["mixer"] = mixer
-            configs.append(MixingConfig(mixer, clean_fraction, params))
+            chosen = {"mixer": mixer} if len(used) > 1 else {}
+            configs.append(MixingConfig(mixer, clean_fraction, {"clean_fraction": clean_fraction, **chosen}))
     return configs
 
 
@@ -236,32 +227,23 @@ def count_epochs(schedule: Sequence[Rung], candidates: int, subsets: int = 1, do
 
 
 def progressively_fewer(space: SearchSpace, subsets: Subsets) -> Iterator[Subsets]:
-    """Yield the subsets, then smaller ones.
-
-    These have the middle weight decay; then also two learning rates; one; and in the end one configuration each.
-    """
+    """Yield the subsets, then those of the middle weight decay; of two learning rates; of one; of one configuration."""
     yield subsets
     decays = sorted({candidate.weight_decay for candidate in space.candidates})
     rates = sorted({candidate.learning_rate for candidate in space.candidates})
-    limits = [("weight_decay", [decays[len(decays) // 2]])]
-    for count in (2, 1):
-        first = max(0, (len(rates) - count) // 2)
-        limits.append(("learning_rate", rates[first : first + count]))
+    limits = [("weight_decay", decays[len(decays) // 2 :][:1])]
+    limits += [("learning_rate", rates[max(0, (len(rates) - count) // 2) :][:count]) for count in (2, 1)]
     for name, allowed in limits:
-        smaller = []
-        for subset in subsets:
-            remaining = [(m, c) for m, c in subset if getattr(space.candidates[c], name) in allowed]
-            smaller.append(remaining or list(subset))
-        subsets = smaller
+        subsets = [
+            [(m, c) for m, c in subset if getattr(space.candidates[c], name) in allowed] or list(subset)
+            for subset in subsets
+        ]
         yield subsets
     yield [[subset[len(subset) // 2]] for subset in subsets]
 
 
 def cap_candidates(space: SearchSpace, subsets: Subsets, tasks: Sequence[TrainingTask]) -> Subsets:
-    """Return the subsets of configurations, smaller if their networks together have very many parameters.
-
-    Weight decays go first, then the smallest and the largest learning rates; no subset becomes empty.
-    """
+    """Return the subsets of configurations, smaller if their networks together have very many parameters."""
     n_in, n_out = tasks[0].X.shape[1], tasks[0].num_classes
     sizes = []  # parameters of a network with each way of mixing
     for config in space.mixing:
@@ -305,10 +287,9 @@ def fit_to_time_limit(
     epoch_seconds: Mapping[int, float],
     progress: FitProgress,
 ) -> tuple[Subsets, int]:
-    """Return subsets of configurations and a number of epochs for which there is time.
+    """Return subsets and a number of epochs for which there is time; `epoch_seconds` are those of one candidate.
 
     Epochs become fewer first, down to half of them, then the configurations, to those of middle parameters.
-    `epoch_seconds` are those of one candidate, for each way of mixing.
     """
     max_epochs, count = epochs, len(union(subsets))
     for smaller in progressively_fewer(space, subsets):
@@ -335,7 +316,6 @@ def within_limits(
         subsets = cap_candidates(space, subsets, tasks)
     if not progress.has_time_limit:
         return subsets, epochs
-    pass_seconds = measure_pass_seconds(space, subsets, tasks)
-    epoch_seconds = {m: seconds / per_pass for m, seconds in pass_seconds.items()}
+    epoch_seconds = {m: s / per_pass for m, s in measure_pass_seconds(space, subsets, tasks).items()}
     schedule = partial(space.search.schedule, many_rows=per_pass > 1)
     return fit_to_time_limit(space, subsets, epochs, schedule, epoch_seconds, progress)

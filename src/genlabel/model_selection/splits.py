@@ -64,10 +64,7 @@ class LabeledData:
         return weight if self.weight is None else weight * self.weight
 
     def fit_scaler(self, standardize: bool, whole: Standardization | None = None) -> Standardization:
-        """Return the standardization of the features, or the identity.
-
-        A fold keeps the features of the `whole` data, and its scale of those that are constant in the fold.
-        """
+        """Return the standardization of the features, or the identity; that of a fold depends on the `whole` data."""
         if not standardize:
             return Standardization.identity(self.X)
         return Standardization.fit(self.X, self.weight, whole=whole)
@@ -79,10 +76,10 @@ class LabeledData:
 
 @final
 class CVData:
-    """Training data with folds, each standardized by its training rows; folds are made when they are first needed.
+    """Training data, not standardized (`raw`), with folds, each standardized by its training rows.
 
-    `raw` is not standardized; `seed` is that of the folds and of all training. With `keep_rare`, a class of few rows is
-    held out in as few folds; else it makes all folds fewer, as in scikit-learn.
+    Folds are made when they are first needed. With `keep_rare`, a class of few rows is held out in as few folds; else
+    it makes all folds fewer, as in scikit-learn.
     """
 
     def __init__(self, raw: LabeledData, *, cv: Any, standardize: bool, seed: int, keep_rare: bool) -> None:
@@ -97,8 +94,7 @@ class CVData:
     @cached_property
     def folds(self) -> list[Fold]:
         """Indices of the rows to train on and to hold out."""
-        raw = self.raw
-        cv, used = self.cv, None
+        raw, cv, used = self.raw, self.cv, None
         if isinstance(cv, str) and cv == "auto":
             cv, used = folds_by_size(len(raw.X))
         folds = make_folds(
@@ -123,14 +119,12 @@ class CVData:
     @cached_property
     def train(self) -> list[LabeledData]:
         """The training rows of each fold, standardized."""
-        pairs = zip(self.folds, self.scalers, strict=True)
-        return [self.raw.take(fold.train).scaled(scaler) for fold, scaler in pairs]
+        return [self.raw.take(f.train).scaled(scaler) for f, scaler in zip(self.folds, self.scalers, strict=True)]
 
     @cached_property
     def valid(self) -> list[LabeledData]:
         """The held-out rows of each fold, standardized."""
-        pairs = zip(self.folds, self.scalers, strict=True)
-        return [self.raw.take(fold.valid).scaled(scaler) for fold, scaler in pairs]
+        return [self.raw.take(f.valid).scaled(scaler) for f, scaler in zip(self.folds, self.scalers, strict=True)]
 
     @cached_property
     def held_out(self) -> LabeledData:

@@ -190,7 +190,7 @@ def test_another_process_has_the_same_fingerprint() -> None:
         ("genlabel.estimators.mixup.CLEAN_FRACTIONS", (0.5, 1.0), {"mixup"}),
         ("genlabel.densities.candidates.BANDWIDTHS", (0.3,), {"default", "stacked density"}),
         ("genlabel.densities.candidates.COMPONENTS", (2, 3), {"default", "stacked density"}),
-        ("genlabel.estimators.base.HALVING_SCHEDULE", ((0.2, 8),), {"default", "vanilla", "mixup"}),
+        ("genlabel.model_selection.options.HALVING_SCHEDULE", ((0.2, 8),), {"default", "vanilla", "mixup"}),
     ],
 )
 def test_changed_default_changes_the_fingerprint(
