@@ -37,7 +37,7 @@ from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.compile import CompileConfig, StepInputs, resolve_compile_config
 from genlabel.training.early_stopping import BestEpoch, make_tracker
 from genlabel.training.fleet import Fleet, LayerParams, repeat_models
-from genlabel.training.fleet_trainer import BatchedOptimizer
+from genlabel.training.fleet_trainer import BatchedOptimizer, mean_by_epoch
 from genlabel.training.loop import run_epochs
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
@@ -121,25 +121,24 @@ def train_adamixup(
         for flat in (theta, grad)
     )
     critic_start = theta.shape[-1] - n_parameters[-1]
-    optimizers = []
-    for columns in [slice(critic_start, None), slice(0, critic_start)] if alternating else [slice(None)]:
-        optimizers.append(BatchedOptimizer(theta[..., columns], candidates, rule, epochs, batches))
-        optimizers[-1].grad = grad[..., columns]
-
-    def end_epoch(epoch: int, _: Tensor) -> None:
-        if tracker is not None:
-            tracker.record(slice(None), epoch, theta[..., : n_parameters[0]])
-        if callback is not None:
-            callback.on_epoch_end(epoch - 1, {})
-
-    optimizers[-1].record = end_epoch
+    parts = [slice(critic_start, None), slice(0, critic_start)] if alternating else [slice(None)]
+    optimizers = [BatchedOptimizer(theta[..., part], candidates, rule, epochs, batches) for part in parts]
+    losses: list[Tensor] = []
     for block in plan_pairs(tasks, epochs, batches, theta):
         for step in map(Pairs, *block):
-            for part in optimizers:
-                part.step(gradient(networks, step, grads, intrusion_weight))
-    losses = optimizers[-1].epoch_losses().numpy()
+            for part, part_optimizer in zip(parts, optimizers, strict=True):
+                loss = gradient(networks, step, grads, intrusion_weight)
+                part_optimizer.step(grad[..., part])
+            losses.append(loss)
+            if len(losses) % batches == 0:
+                epoch = len(losses) // batches
+                if tracker is not None:
+                    tracker.record(slice(None), epoch, theta[..., : n_parameters[0]])
+                if callback is not None:
+                    callback.on_epoch_end(epoch - 1, {})
+    mean_losses = mean_by_epoch(losses, batches).numpy()
     for fleet, parameters in zip(trio, torch.split(theta, n_parameters, -1), strict=True):
-        fleet.theta, fleet.losses = parameters.clone(), losses
+        fleet.theta, fleet.losses = parameters.clone(), mean_losses
     if tracker is not None:
         tracker.flush(slice(None))
         trio.classifier.theta, trio.classifier.best_epochs = tracker.best, tracker.best_epochs

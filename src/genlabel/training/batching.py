@@ -106,7 +106,7 @@ class Batch(NamedTuple):
 
 
 class StepBlock(NamedTuple):
-    """T consecutive steps of one task; B is the largest batch, shorter ones are padded with rows of weight 0."""
+    """T consecutive steps of one task, or one step of G tasks; batches below the largest, B, have rows of weight 0."""
 
     x: Tensor
     """(T, B, ...): mixed points at depth 0, else the points themselves."""
