@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, NamedTuple, final
 
@@ -27,7 +28,6 @@ from genlabel.mixing import Mixup
 from genlabel.training.batching import (
     Batch,
     BatchPlan,
-    Draws,
     Hyperparameters,
     TrainingTask,
     batches_per_epoch,
@@ -103,11 +103,8 @@ def train_adamixup(
     # Classifiers start as those of `train_fleet`; policies and critics from the second and third child of the seed.
     children = zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True)
     seeds = [[task.seed for task in tasks], *children]
-    all_sizes = [(d, *hidden, k), (2 * d, policy_hidden, 3), (d, policy_hidden, 2)]
-    fleets = [
-        Fleet(sizes, seed, len(candidates), dtype, torch.device(device))
-        for sizes, seed in zip(all_sizes, seeds, strict=True)
-    ]
+    sizes = [(d, *hidden, k), (2 * d, policy_hidden, 3), (d, policy_hidden, 2)]
+    fleets = map(partial(Fleet, candidates=len(candidates), dtype=dtype, device=torch.device(device)), sizes, seeds)
     trio = AdaMixupNetworks(*fleets)
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
     tracker = make_tracker(restore_best, tasks, trio.classifier, epochs)
@@ -186,25 +183,20 @@ def plan_pairs(tasks: Sequence[TrainingTask], epochs: int, batches: int, like: T
     for count in epoch_chunks(tasks, epochs):
         draws = [plan.draw(count) for plan in plans]
         size = max(draw.rows.shape[1] for draw in draws)
-        parts = [_task_pairs(task, draw, size) for task, draw in zip(tasks, draws, strict=True)]
-        yield Pairs(*(torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*parts, strict=True)))
-
-
-def _task_pairs(task: TrainingTask, draws: Draws, size: int) -> list[NDArray[Any]]:
-    """Return the fields of a task's steps, in batches padded to `size`."""
-    partners = np.take_along_axis(draws.rows, draws.draw.partner, 1)
-    fields = draws.rows, partners, draws.draw.lam * draws.real, draws.real.astype(np.float64)
-    padding = ((0, 0), (0, size - draws.rows.shape[1]))
-    row, partner, u, is_real = (np.pad(values, padding) for values in fields)
-    class_weight = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
-    columns = np.hstack([task.X, task.targets * class_weight])
-    first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (row, partner))
-    # A mixed point has the mean of its parents' weights, not the blend: lam would shift weight away from hard points.
-    weight = np.ones(len(task.X)) if task.weight is None else task.weight
-    row_weight, partner_weight = weight[row] * is_real, weight[partner] * is_real
-    weights = np.hstack([row_weight, (row_weight + partner_weight) / 2])
-    weights = weights / np.maximum(row_weight.sum(1, keepdims=True), 1e-300)
-    return [first, second, np.stack([np.ones_like(u), u, np.zeros_like(u)], 1), weights[:, None]]
+        fields = []
+        for task, (draw, rows, _, real) in zip(tasks, draws, strict=True):
+            unpadded = rows, np.take_along_axis(rows, draw.partner, 1), draw.lam * real, real.astype(np.float64)
+            row, partner, u, is_real = (np.pad(values, ((0, 0), (0, size - rows.shape[1]))) for values in unpadded)
+            class_weight = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
+            columns = np.hstack([task.X, task.targets * class_weight])
+            first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (row, partner))
+            # A mixed point has the mean of its parents' weights: the blend would shift weight away from hard points.
+            weight = np.ones(len(task.X)) if task.weight is None else task.weight
+            row_weight, partner_weight = weight[row] * is_real, weight[partner] * is_real
+            weights = np.hstack([row_weight, (row_weight + partner_weight) / 2])
+            weights = weights / np.maximum(row_weight.sum(1, keepdims=True), 1e-300)
+            fields.append([first, second, np.stack([np.ones_like(u), u, np.zeros_like(u)], 1), weights[:, None]])
+        yield Pairs(*(torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*fields, strict=True)))
 
 
 def gradient(

@@ -261,21 +261,19 @@ class BatchPlan:
             for start, stop in pairwise(self._edges[part * self._batches : (part + 1) * self._batches + 1]):
                 t, n = len(draws), stop - start
                 rows[t, :n], real[t, :n] = self._order[start:stop], True
-                draw = identity_params(n) if task.mixer is None else self._draw_batch(task.mixer, rows[t, :n])
-                if task.mixer is not None and draw.depth > task.mixer.max_depth:
-                    raise ValueError(f"{task.mixer!r} drew depth {draw.depth} above its max_depth")
+                draw = identity_params(n)
+                if task.mixer is not None:
+                    needs_batch = task.mixer.data_dependent
+                    batch = (task.X[rows[t, :n]], task.y[rows[t, :n]]) if needs_batch else ()
+                    draw = task.mixer.draw(n, self._rng, *batch)
+                    if draw.depth > task.mixer.max_depth:
+                        raise ValueError(f"{task.mixer!r} drew depth {draw.depth} above its max_depth")
                 if clean is not None:
                     count = round(task.clean_fraction * n)
                     clean[t, :count] = True
                     draw = draw.leave_clean(count)
                 draws.append(draw)
         return Draws(stack_draws(draws), rows, clean, real)
-
-    def _draw_batch(self, mixer: Mixer, rows: NDArray[np.int64]) -> MixParams:
-        """Draw how a batch is mixed; its points and labels are gathered only for a mixer that needs them."""
-        if not mixer.data_dependent:
-            return mixer.draw(len(rows), self._rng)
-        return mixer.draw(len(rows), self._rng, self.task.X[rows], self.task.y[rows])
 
     def _pair_across_batches(self, draws: Draws) -> MixParams:
         """Return the draws as one long batch, with partners from any batch of an epoch if the mixer wants them.
