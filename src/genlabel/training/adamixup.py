@@ -38,10 +38,9 @@ from genlabel.training.compile import CompileConfig, StepInputs, resolve_compile
 from genlabel.training.early_stopping import BestEpoch, make_tracker
 from genlabel.training.fleet import Fleet, LayerParams, repeat_models
 from genlabel.training.fleet_trainer import BatchedOptimizer, mean_by_epoch
-from genlabel.training.loop import run_epochs
+from genlabel.training.loop import Step, run_epochs, soft_cross_entropy
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
-from genlabel.training.step import Step, soft_cross_entropy
 
 
 class AdaMixupNetworks(NamedTuple):

@@ -138,13 +138,6 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
     return -(-n // batch_size)
 
 
-def batch_edges(n: int, batches: int) -> NDArray[np.int64]:
-    """Return where the batches of an epoch begin and end, (batches + 1,)."""
-    if n < batches:
-        raise ValueError(f"{n} points cannot fill {batches} batches; use tasks of similar sizes or a larger batch_size")
-    return np.linspace(0, n, batches + 1).round().astype(np.int64)
-
-
 class Draws(NamedTuple):
     """Draws of T steps, and the rows of their batches; (T, B) each."""
 
@@ -185,7 +178,12 @@ class BatchPlan:
         self.task = task
         self._rng = np.random.default_rng(task.seed)
         self._partner_rng = np.random.default_rng(task.seed).spawn(2)[1]  # the first child draws a fleet's weights
-        self._edges = batch_edges(len(task.X), batches * epochs_per_pass)
+        n, count = len(task.X), batches * epochs_per_pass
+        if n < count:
+            raise ValueError(
+                f"{n} points cannot fill {count} batches; use tasks of similar sizes or a larger batch_size"
+            )
+        self._edges = np.linspace(0, n, count + 1).round().astype(np.int64)  # where batches begin and end
         self._batches, self._epochs_per_pass = batches, epochs_per_pass
         self._epoch = 0
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -207,16 +205,12 @@ class BatchPlan:
         labels = torch.stack([labeler.label(mixed, targets, flat, info) for labeler in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
             labels = labels * torch.from_numpy(self.task.class_weight).to(labels)[:, None]
-        points = mixed
+        weight, points = self._weights(draws, flat, mixed).to(self._like), mixed
         if draws.draw.depth.any():
             hidden = torch.from_numpy(draws.draw.depth > 0).to(rows.device).repeat_interleave(B)
             points = torch.where(hidden.view(-1, *[1] * (plain.ndim - 1)), plain, mixed)
-        return StepBlock(
-            points.view(T, B, *points.shape[1:]),
-            labels.view(T, B, *labels.shape[1:]),
-            self._weights(draws, flat, mixed).to(self._like),
-            draw_to_device(draws.draw, self._like),
-        )
+        draw = draw_to_device(draws.draw, self._like)
+        return StepBlock(points.unflatten(0, (T, B)), labels.unflatten(0, (T, B)), weight, draw)
 
     def __iter__(self) -> Iterator[Batch]:
         if self.task.mixer is not None:
@@ -227,16 +221,11 @@ class BatchPlan:
         excludes = self._rival_distance is not None
         mixed = mix_batch(self.task.mixer, self._points(rows.ravel()), draw, info) if excludes else None
         weight = self._weights(draws, draw, mixed).to(self._like)
-        for t, real in enumerate(draws.real):
-            size = int(real.sum())
+        for t, size in enumerate(draws.real.sum(1).tolist()):
             clean = None if draws.clean is None else draws.clean[t, :size]
-            yield Batch(
-                self._points(rows[t, :size]),
-                self._targets(rows[t, :size]),
-                weight[t, :size],
-                draws.draw.batch(t, size),
-                BatchInfo(clean, draws.rows[t, :size], info.points),
-            )
+            batch, of_batch = rows[t, :size], BatchInfo(clean, draws.rows[t, :size], info.points)
+            params = draws.draw.batch(t, size)
+            yield Batch(self._points(batch), self._targets(batch), weight[t, :size], params, of_batch)
 
     def _points(self, rows: Tensor) -> Tensor:
         return self._source[rows].to(self._like)

@@ -151,11 +151,7 @@ class MLP(StagedNetwork):
 
 
 def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
-    """Draw initial weights for layers of the given sizes.
-
-    >>> [(W.shape, b.shape) for W, b in draw_weights([4, 8, 3], np.random.default_rng(0))]
-    [((4, 8), (8,)), ((8, 3), (3,))]
-    """
+    """Draw initial weights for layers of the given sizes."""
     sizes = [check_count("a layer's size", size) for size in sizes]
     return [
         (rng.uniform(-1, 1, (n_in, n_out)) / n_in**0.5, rng.uniform(-1, 1, n_out) / n_in**0.5)
@@ -218,10 +214,6 @@ class Ensemble(nn.Module):
 
 @torch.no_grad()
 def log_proba_of(network: nn.Module, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the log-probabilities (m, k) of points (m, d) under a network on the CPU.
-
-    >>> log_proba_of(MLP(2, 3, seed=0, dtype=torch.float64), np.zeros((5, 2))).shape
-    (5, 3)
-    """
+    """Return the log-probabilities (m, k) of points (m, d) under a network on the CPU."""
     scores = [network(torch.from_numpy(X[rows])) for rows in chunks(len(X), MAX_CHUNK_ROWS)]
     return np.asarray(torch.log_softmax(torch.cat(scores), dim=1).numpy())
