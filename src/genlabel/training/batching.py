@@ -210,7 +210,8 @@ class BatchPlan:
             hidden = torch.from_numpy(draws.draw.depth > 0).to(rows.device).repeat_interleave(B)
             points = torch.where(hidden.view(-1, *[1] * (plain.ndim - 1)), plain, mixed)
         draw = draw_to_device(draws.draw, self._like)
-        return StepBlock(points.unflatten(0, (T, B)), labels.unflatten(0, (T, B)), weight, draw)
+        points, labels = (values.view(T, B, *values.shape[1:]) for values in (points, labels))
+        return StepBlock(points, labels, weight, draw)
 
     def __iter__(self) -> Iterator[Batch]:
         if self.task.mixer is not None:

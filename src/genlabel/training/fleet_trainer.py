@@ -261,9 +261,9 @@ class BatchedOptimizer:
             self.average.lerp_(self.theta, (AVERAGING_POWER + 1.0) / (self.steps + AVERAGING_POWER))
 
 
-def mean_by_epoch(losses: Sequence[Tensor], batches: int) -> Tensor:
+def mean_by_epoch(losses: list[Tensor], batches: int) -> Tensor:
     """Return the mean losses (epochs, G, C) of steps (G, C), in float64 on the CPU."""
-    return torch.stack(losses).cpu().double().unflatten(0, (-1, batches)).mean(1)
+    return torch.stack(losses).cpu().double().view(-1, batches, *losses[0].shape).mean(1)
 
 
 def _stack_tasks(blocks: Sequence[StepBlock]) -> Iterator[StepBlock]:

@@ -62,7 +62,7 @@ class Normalize(nn.Module):
     def __init__(self, channels: int, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
         super().__init__()
         for name, value in (("mean", mean), ("std", std)):
-            values = np.broadcast_to(np.float32(value), (channels,)).copy()
+            values = np.broadcast_to(np.asarray(value, np.float32), (channels,)).copy()
             self.register_buffer(name, torch.from_numpy(values).view(1, -1, 1, 1))
         if not bool((self.std > 0).all()):
             raise ValueError(f"std={std!r} must be above 0 for every channel; 1 leaves the pixels unchanged")
