@@ -146,10 +146,6 @@ class AttackedNetwork(_DifferentiableModel):
     With the `shape` (c, h, w) of an image, the module takes images (m, c, h, w) of pixels in [0, 1]. An attack then
     takes images, uint8 or in [0, 1], or their pixels (m, c h w), moves them to the module's device in float32 (float64
     for a module in float64), stays in [0, 1], and returns them in the shape in which they came.
-
-    >>> images = np.full((5, 1, 8, 8), 255, dtype=np.uint8)
-    >>> AttackedNetwork(nn.Conv2d(1, 2, 8), shape=(1, 8, 8)).to_points(images).shape
-    torch.Size([5, 64])
     """
 
     def __init__(self, module: nn.Module, shape: tuple[int, int, int] | None = None) -> None:
@@ -223,10 +219,6 @@ class FunctionModel(AttackedModel):
 
     Steps are fractions of `scale`, a number or (d,). Points where the function is flat over the smallest step are tried
     with the steps `DIFFERENCE_STEPS`: a tree is flat, and so are clipped probabilities.
-
-    >>> model = FunctionModel(lambda X: np.log(np.hstack([X, 1 - X])))
-    >>> model.log_odds_gradient(torch.tensor([[0.5]]).double(), torch.tensor([0])).round(decimals=6)
-    tensor([[-4.]], dtype=torch.float64)
     """
 
     def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: ArrayLike = 1.0) -> None:

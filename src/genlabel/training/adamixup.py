@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -146,11 +147,6 @@ def policy_statistics(policy: Fleet, X: NDArray[np.float64], seed: Any = None, g
 
     The last is the mean weight of the lesser parent: 1/4 for mixup with uniform lam, 0 if nothing is mixed. The first
     two cannot tell: a policy that takes either parent at random, and never mixes, has a range around 1/2 too.
-
-    >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
-    >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
-    >>> policy_statistics(trio.policy, X, seed=0).shape
-    (1, 3)
     """
     rng = as_rng(seed)
     output = np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))  # a, delta, rest: (C, n, 3)
@@ -292,21 +288,11 @@ def train_adamixup_network(
         Weight of the critic's loss.
     seed : int, Generator or None
         Seed of the pairs of batches that bring none.
-
-    Examples
-    --------
-    >>> from genlabel.training.networks import LeNet5
-    >>> from genlabel.training.networks.convolutional import SmallConvNet
-    >>> x, y = torch.rand(8, 1, 8, 8), torch.arange(8) % 2
-    >>> policy, critic = SmallConvNet(2, 3, seed=1), SmallConvNet(1, 2, seed=2)
-    >>> net = LeNet5(2, size=8, seed=0)
-    >>> train_adamixup_network(net, [(x, y)], policy=policy, critic=critic, epochs=2, seed=0).shape
-    (2,)
     """
     config = resolve_compile_config(compile_config, network)
     weight = check_interval("intrusion_weight", intrusion_weight, 0.0, np.inf, "1 is the usual choice")
     return run_epochs(
-        AdaMixupStep(network, policy, critic, weight, as_rng(seed), config),
+        AdaMixupStep({"network": network, "policy": policy, "critic": critic}, weight, as_rng(seed), config),
         batches,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
@@ -322,16 +308,10 @@ class AdaMixupStep(Step):
     """Loss that the three networks minimize."""
 
     def __init__(
-        self,
-        network: StagedNetwork,
-        policy: StagedNetwork,
-        critic: StagedNetwork,
-        intrusion_weight: float,
-        rng: np.random.Generator,
-        config: CompileConfig,
+        self, networks: dict[str, StagedNetwork], intrusion_weight: float, rng: Generator, config: CompileConfig
     ) -> None:
-        super().__init__({"network": network, "policy": policy, "critic": critic}, Mixup(), rng, config)
-        self.network, self.policy, self.critic = network, policy, critic
+        super().__init__(networks, Mixup(), rng, config)
+        self.network, self.policy, self.critic = self.networks
         self.intrusion_weight = intrusion_weight
 
     def loss(self, batch: StepInputs) -> Tensor:

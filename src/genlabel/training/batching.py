@@ -78,12 +78,7 @@ class TrainingTask:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Hyperparameters in which the models of a group differ.
-
-    >>> [Hyperparameters(0.1, label=(1.0 - gamma, gamma)) for gamma in (0.0, 1.0)]
-    [Hyperparameters(learning_rate=0.1, weight_decay=0.0001, label=(1.0, 0.0)),
-     Hyperparameters(learning_rate=0.1, weight_decay=0.0001, label=(0.0, 1.0))]
-    """
+    """Hyperparameters in which the models of a group differ."""
 
     learning_rate: float
     weight_decay: float = 1e-4
@@ -120,10 +115,8 @@ class StepBlock(NamedTuple):
 
 def check_depths(mixer: Mixer | None, depth: int) -> None:
     """Raise if a mixer mixes deeper than the `depth` hidden layers or stages of a network."""
-    if mixer is not None and mixer.max_depth > depth:
-        raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {depth} hidden stages; use smaller depths"
-        )
+    if mixer is not None and (deepest := mixer.max_depth) > depth:
+        raise ValueError(f"{mixer!r} mixes at depth {deepest} of a network of {depth} stages; use smaller depths")
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
@@ -131,9 +124,6 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
 
     NOTE[PAPER]: 148 points make two batches of 74, not one of 128 and one of 20: the remainder would have the
     noise of a tiny batch, and folds that differ by one point would differ in their number of steps.
-
-    >>> batches_per_epoch(148, 128), batches_per_epoch(128, 128)
-    (2, 1)
     """
     return -(-n // batch_size)
 
@@ -165,13 +155,6 @@ class BatchPlan:
         Tensor with the dtype and device of the network.
     epochs_per_pass : int
         Number of epochs in one pass over the rows; above 1 for large tables.
-
-    Examples
-    --------
-    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> plan = BatchPlan(TrainingTask(X, y, 2, ()), batches=2, like=torch.zeros(()))
-    >>> [len(batch.x) for batch in plan]
-    [2, 2]
     """
 
     def __init__(self, task: TrainingTask, batches: int, like: Tensor, epochs_per_pass: int = 1) -> None:
@@ -180,9 +163,7 @@ class BatchPlan:
         self._partner_rng = np.random.default_rng(task.seed).spawn(2)[1]  # the first child draws a fleet's weights
         n, count = len(task.X), batches * epochs_per_pass
         if n < count:
-            raise ValueError(
-                f"{n} points cannot fill {count} batches; use tasks of similar sizes or a larger batch_size"
-            )
+            raise ValueError(f"{n} points cannot fill {count} batches; use tasks of similar sizes or larger batches")
         self._edges = np.linspace(0, n, count + 1).round().astype(np.int64)  # where batches begin and end
         self._batches, self._epochs_per_pass = batches, epochs_per_pass
         self._epoch = 0

@@ -76,12 +76,7 @@ class CompileConfig:
 
 
 def resolve_compile_config(config: CompileConfig | str | None, network: StagedNetwork) -> CompileConfig:
-    """Return a config as given, the default for None, or for "auto" everything that the network's device supports.
-
-    >>> from genlabel.training.networks import LeNet5
-    >>> resolve_compile_config("auto", LeNet5())
-    CompileConfig(precision='float32', compiled=False, graphs=False, channels_last=False)
-    """
+    """Return a config as given, the default for None, or for "auto" everything that the network's device supports."""
     if isinstance(config, CompileConfig):
         return config
     if config is None:

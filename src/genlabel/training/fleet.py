@@ -46,12 +46,6 @@ class Fleet:
         Mean training loss of each epoch.
     best_epochs : ndarray (G, C) or None
         Epoch, from 1, that each network was restored to; None for the last one.
-
-    Examples
-    --------
-    >>> fleet = Fleet([1, 2], seeds=[0, 1], candidates=3, dtype=torch.float64, device=torch.device("cpu"))
-    >>> fleet.theta.shape  # 2 tasks, 3 candidates, 2 weights and 2 biases
-    torch.Size([2, 3, 4])
     """
 
     def __init__(

@@ -101,15 +101,11 @@ class FleetTrainer:
             if task.X.ndim != 2:
                 raise ValueError(f"X has shape {task.X.shape}; a fleet trains on features (n, d): flatten X")
             check_depths(task.mixer, len(hidden))
-            if task.mixer is not None and task.mixer.max_depth and not task.mixer.linear:
-                raise ValueError(
-                    f"{task.mixer!r} does not mix hidden layers linearly, as a fleet must; use train_network"
-                )
-            for labeler in task.labelers:
-                if labeler.update_source is not None:
-                    raise ValueError(
-                        f"{labeler!r} learns while a network trains; a fleet has no such labels; use train_network"
-                    )
+            mixer, learning = task.mixer, [each for each in task.labelers if each.update_source is not None]
+            if mixer is not None and mixer.max_depth and not mixer.linear:
+                raise ValueError(f"{mixer!r} does not mix hidden layers linearly, as a fleet must; use train_network")
+            if learning:
+                raise ValueError(f"{learning[0]!r} learns while a network trains, not before it; use train_network")
         self.tasks, self.candidates, self._callback = tasks, list(candidates), callback
         self._epochs_per_pass = epochs_per_pass
         sizes = (tasks[0].X.shape[1], *hidden, tasks[0].num_classes)
@@ -117,7 +113,8 @@ class FleetTrainer:
         theta = self._fleet.theta
         batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size * epochs_per_pass)
         rule = Adam() if optimizer is None else optimizer
-        self._optimizer = BatchedOptimizer(theta, candidates, rule, epochs, batches, averaged=averaged)
+        self._optimizer = BatchedOptimizer(theta, candidates, rule, epochs, batches)
+        self._optimizer.average = theta.clone() if averaged else None
         self._plans = [BatchPlan(task, batches, theta, epochs_per_pass) for task in tasks]
         self.tracker = make_tracker(restore_best, tasks, self._fleet, epochs)
         self._losses: list[Tensor] = []
@@ -198,32 +195,17 @@ def train_fleet(
 
 @final
 class BatchedOptimizer:
-    """Optimizer of many models at once: parameters and state of G tasks with C candidates each.
+    """Optimizer of many models at once: G tasks with C candidates each, in steps of `batches` per epoch.
 
-    Parameters
-    ----------
-    theta : Tensor (G, C, size)
-        All parameters; updated in place.
-    candidates : sequence of Hyperparameters
-        Learning rate and weight decay of each of the C models of a task.
-    rule : Optimizer
-    epochs, batches : int
-        Epochs of the run, and steps per epoch.
-    averaged : bool
-        If True, `average` is that of the parameters over the steps, weighted towards late ones.
+    The parameters `theta` (G, C, size) are updated in place. An `average`, if there is one, is that of the parameters
+    over the steps, weighted towards late ones.
     """
 
     def __init__(
-        self,
-        theta: Tensor,
-        candidates: Sequence[Hyperparameters],
-        rule: Optimizer,
-        epochs: int,
-        batches: int,
-        averaged: bool = False,
+        self, theta: Tensor, candidates: Sequence[Hyperparameters], rule: Optimizer, epochs: int, batches: int
     ) -> None:
         self.theta = theta
-        self.average = theta.clone() if averaged else None
+        self.average: Tensor | None = None
         self.epochs, self.batches, self.steps = epochs, batches, 0
         self._rule, self._state = rule, list(rule.start(theta))
         self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]

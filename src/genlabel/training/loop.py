@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any, final
@@ -151,9 +151,8 @@ def run_epochs(
     graphs = config.graphs and step.capturable
     weights = [weight for network in step.networks for weight in network.parameters()]
     torch_optimizer = rule.for_network(weights, learning_rate, weight_decay, captured=graphs)
-    losses: list[Tensor] = []
-    if checkpoint is not None:
-        losses = checkpoint.load(step.modules, torch_optimizer, step.rng, weights[0].device)
+    parts: dict[str, Stateful] = {**step.modules, "optimizer": torch_optimizer}
+    losses = [] if checkpoint is None else checkpoint.load(parts, step.rng, weights[0].device)
     broadcast_from_rank0([*weights, *(buffer for network in step.networks for buffer in network.buffers())])
     stepper = Stepper(step.loss, torch_optimizer, graphs)
     with _train_mode(step.networks), cudnn_autotune(config):
@@ -173,7 +172,7 @@ def run_epochs(
             if callback is not None:
                 callback.on_epoch_end(epoch, {"loss": losses[-1]})
             if checkpoint is not None:
-                checkpoint.save(step.modules, torch_optimizer, step.rng, losses, last=epoch + 1 == epochs)
+                checkpoint.save(parts, step.rng, losses, last=epoch + 1 == epochs)
     values = torch.stack(losses).cpu().double().numpy() if losses else np.empty(0)
     if not np.isfinite(values).all():
         epoch = int(np.isfinite(values).argmin())
@@ -197,35 +196,20 @@ def _train_mode(networks: Sequence[StagedNetwork]) -> Iterator[None]:
 class Step(ABC):
     """Base class of training steps without the update: it prepares a batch, and a subclass defines the loss.
 
-    Parameters
-    ----------
-    networks : dict of name -> StagedNetwork
-        Networks whose weights are updated; "network" is the classifier.
-    mixer : Mixer or None
-        Mixer that draws for batches that bring no draw.
-    rng : numpy generator
-    config : CompileConfig
-    capturable : bool
-        True if the loss is a function of tensors alone, which may be captured in a CUDA graph. False leaves the draw
-        in arrays, which a density that is evaluated outside of torch needs.
-
-    Attributes
-    ----------
-    modules : dict of name -> Stateful
-        Everything that a run learns, for checkpoints.
+    `networks` are those whose weights are updated; "network" is the classifier. The mixer draws for batches that bring
+    no draw.
     """
 
     def __init__(
-        self,
-        networks: Mapping[str, StagedNetwork],
-        mixer: Mixer | None,
-        rng: np.random.Generator,
-        config: CompileConfig,
-        capturable: bool = True,
+        self, networks: dict[str, StagedNetwork], mixer: Mixer | None, rng: np.random.Generator, config: CompileConfig
     ) -> None:
         self.networks = list(networks.values())
         self.modules = dict[str, Stateful](networks)
-        self.mixer, self.rng, self.config, self.capturable = mixer, rng, config, capturable
+        """Everything that a run learns, for checkpoints."""
+        self.capturable = True
+        """True if the loss is a function of tensors alone, which may be captured in a CUDA graph. False leaves the draw
+        in arrays, which a density that is evaluated outside of torch needs."""
+        self.mixer, self.rng, self.config = mixer, rng, config
         self.num_classes = networks["network"].num_classes
         self.like = next(networks["network"].parameters())  # a tensor with the dtype and device of the network
         self._even_weights = self.like.new_empty(0)
@@ -302,7 +286,8 @@ class NetworkStep(Step):
         rng: np.random.Generator,
         config: CompileConfig,
     ) -> None:
-        super().__init__({"network": network}, mixer, rng, config, capturable=not labeler.needs_inputs)
+        super().__init__({"network": network}, mixer, rng, config)
+        self.capturable = not labeler.needs_inputs
         if labeler.update_source is not None:
             check_choice("update_source", labeler.update_source, ["clean", "mixed"])
         self.network, self.labeler = network, labeler

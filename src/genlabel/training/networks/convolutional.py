@@ -237,13 +237,10 @@ class ResNet18(_ResidualNetwork):
 
     Parameters
     ----------
-    num_classes, in_channels : int
-    mean, std : float or sequence of float
-        Mean and standard deviation of the pixels, with which they are normalized.
+    num_classes, in_channels, mean, std, seed
+        As in :class:`LeNet5`.
     width : int
         Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
-    seed : int, Generator or None
-        Seed of the initial weights, which are PyTorch's.
 
     Examples
     --------
@@ -277,11 +274,6 @@ class SmallConvNet(Stages):
     in_channels, num_classes : int
     width : int
     seed : int, Generator or None
-
-    Examples
-    --------
-    >>> SmallConvNet(2, 3, seed=0)(torch.rand(5, 2, 28, 28)).shape
-    torch.Size([5, 3])
     """
 
     def __init__(self, in_channels: int, num_classes: int, width: int = 32, seed: Any = None) -> None:

@@ -115,9 +115,7 @@ class MLP(StagedNetwork):
     def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
         """Apply the hidden layers from `start` up to `depth`."""
         if not 0 <= start <= depth <= self.depth:
-            raise ValueError(
-                f"depth={depth} from start={start} must lie in 0..{self.depth}, the hidden layers of this network"
-            )
+            raise ValueError(f"depth={depth} from start={start} must lie in 0..{self.depth}, the hidden layers")
         for layer in self.layers[start:depth]:
             x = torch.relu(layer(x))
         return x
@@ -176,22 +174,10 @@ class Ensemble(nn.Module):
         Log class priors; needed unless the weight is 1 and the prior weight 0.
     prior_weight : float
         Weight e of the class priors.
-
-    Examples
-    --------
-    >>> networks = [MLP(2, 3, seed=seed) for seed in (0, 1)]
-    >>> x = torch.ones(1, 2)
-    >>> mean = sum(torch.softmax(network(x), 1) for network in networks) / 2
-    >>> bool(torch.allclose(torch.softmax(Ensemble(networks)(x), 1), mean))
-    True
     """
 
     def __init__(
-        self,
-        networks: Sequence[nn.Module],
-        weight: float = 1.0,
-        log_prior: Tensor | None = None,
-        prior_weight: float = 0.0,
+        self, networks: Sequence[nn.Module], weight: float = 1.0, log_prior: Any = None, prior_weight: float = 0.0
     ) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
