@@ -292,5 +292,5 @@ def test_a_network_on_a_gpu_is_attacked_on_the_gpu() -> None:
 
 def test_blocks_are_large_enough_for_convolutions() -> None:
     wide = AttackedNetwork(nn.Sequential(nn.Conv2d(3, 64, 3), nn.Linear(512, 10)), (3, 32, 32))
-    assert wide.max_block() == 64
-    assert AttackedNetwork(nn.Flatten(), SHAPE).max_block() == MAX_IMAGE_BLOCK_VALUES["cpu"] // 64
+    assert wide.max_block == 64
+    assert AttackedNetwork(nn.Flatten(), SHAPE).max_block == MAX_IMAGE_BLOCK_VALUES["cpu"] // 64

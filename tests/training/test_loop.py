@@ -18,8 +18,8 @@ from genlabel.mixing.base import BatchInfo, blend
 from genlabel.training import SGD, train_network
 from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask
 from genlabel.training.fleet_trainer import train_fleet
+from genlabel.training.loop import soft_cross_entropy
 from genlabel.training.networks import MLP, StagedNetwork
-from genlabel.training.step import soft_cross_entropy
 from genlabel_paper.runs.genmix import train_task
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

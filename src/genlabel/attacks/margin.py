@@ -14,10 +14,17 @@ from torch import Tensor, nn
 
 from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor, chunks
 from genlabel._validation import check_choice, check_count, check_interval
-from genlabel.attacks.adapters import SPACES, wrap_classifier
 from genlabel.attacks.base import check_class_indices, row_norm, steepest_direction
 from genlabel.attacks.gradient import other_classes
-from genlabel.attacks.models import MIN_LOG_PROBA, NO_CLASS, AttackedModel, AttackedNetwork, predict
+from genlabel.attacks.models import (
+    MIN_LOG_PROBA,
+    NO_CLASS,
+    SPACES,
+    AttackedModel,
+    AttackedNetwork,
+    predict,
+    wrap_classifier,
+)
 from genlabel.training.networks import MLP
 
 RANDOM_POINTS = 500

@@ -1,4 +1,4 @@
-"""Models as an attack uses them: one network, all candidates of a fleet, or any function; batched over models.
+"""Models as an attack uses them: a network, all candidates of a fleet, a function, a fitted classifier; batched.
 
 Shapes: points x (..., m, d), class indices y (..., m); the leading axes are models.
 An image is a point of c h w pixels.
@@ -12,14 +12,20 @@ from math import prod
 from typing import Any, ClassVar, final
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from genlabel._arrays import Values, as_numpy, as_tensor, chunks, like, one_hot
 from genlabel._validation import check_count
+from genlabel.metrics import index_labels
 from genlabel.training.fleet import Fleet, relu_scores
 
+SPACES = ("standardized", "input")
 MAX_BLOCK_VALUES = 1 << 18
 """Values of the widest layer, over all models, that are computed at once; a cache holds as many."""
 MAX_IMAGE_BLOCK_VALUES = {"cpu": 1 << 22, "cuda": 1 << 26}
@@ -109,24 +115,23 @@ class AttackedModel(ABC):
 class _DifferentiableModel(AttackedModel, ABC):
     """Base class of models with scores that torch can differentiate."""
 
+    max_block: int
+    """Largest number of points that are computed at once."""
+
     @abstractmethod
     def scores(self, x: Tensor) -> Tensor:
         """Return scores (..., m, k) at points (..., m, d)."""
 
-    @abstractmethod
-    def max_block(self) -> int:
-        """Return the largest number of points that may be computed at once."""
-
     @final
     def log_proba(self, x: Tensor) -> Tensor:
         with torch.no_grad():
-            parts = [self.scores(x[..., block, :]).log_softmax(-1) for block in chunks(x.shape[-2], self.max_block())]
+            parts = [self.scores(x[..., block, :]).log_softmax(-1) for block in chunks(x.shape[-2], self.max_block)]
         return torch.cat(parts, -2).to(x)
 
     @final
     def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
         parts: list[Tensor] = []
-        for block in chunks(x.shape[-2], self.max_block()):
+        for block in chunks(x.shape[-2], self.max_block):
             with torch.enable_grad():
                 point = x[..., block, :].detach().requires_grad_()
                 logs = self.scores(point).log_softmax(-1)
@@ -141,10 +146,6 @@ class AttackedNetwork(_DifferentiableModel):
     With the `shape` (c, h, w) of an image, the module takes images (m, c, h, w) of pixels in [0, 1]. An attack then
     takes images, uint8 or in [0, 1], or their pixels (m, c h w), moves them to the module's device in float32 (float64
     for a module in float64), stays in [0, 1], and returns them in the shape in which they came.
-
-    >>> images = np.full((5, 1, 8, 8), 255, dtype=np.uint8)
-    >>> AttackedNetwork(nn.Conv2d(1, 2, 8), shape=(1, 8, 8)).to_points(images).shape
-    torch.Size([5, 64])
     """
 
     def __init__(self, module: nn.Module, shape: tuple[int, int, int] | None = None) -> None:
@@ -153,18 +154,15 @@ class AttackedNetwork(_DifferentiableModel):
             raise ValueError(f"the module is in training mode and has {', '.join(names)}; call module.eval()")
         if shape is not None and len(shape) != 3:
             raise ValueError(f"shape={shape} must be that of an image, (channels, height, width), or None")
-        self.module = module
-        self.image_shape = None if shape is None else (int(shape[0]), int(shape[1]), int(shape[2]))
-
-    def max_block(self) -> int:
-        """Estimate the values per point by the longest side of a parameter; for images, by the first convolution."""
-        width = max((side for weight in self.module.parameters() for side in weight.shape), default=1)
-        if self.image_shape is None:
-            return MAX_BLOCK_VALUES // width
-        channels, height, columns = self.image_shape
-        first = next((len(weight) for weight in self.module.parameters() if weight.ndim == 4), channels)
-        device = "cpu" if self._pixel_like().device.type == "cpu" else "cuda"
-        return MAX_IMAGE_BLOCK_VALUES[device] // max(width, height * columns * max(channels, first))
+        self.module, self.image_shape = module, None
+        # Values per point are estimated by the longest side of a parameter; for images, by the first convolution.
+        width = max((side for weight in module.parameters() for side in weight.shape), default=1)
+        self.max_block = MAX_BLOCK_VALUES // width
+        if shape is not None:
+            channels, height, columns = self.image_shape = (int(shape[0]), int(shape[1]), int(shape[2]))
+            first = next((len(weight) for weight in module.parameters() if weight.ndim == 4), channels)
+            device = "cpu" if self._pixel_like().device.type == "cpu" else "cuda"
+            self.max_block = MAX_IMAGE_BLOCK_VALUES[device] // max(width, height * columns * max(channels, first))
 
     def to_points(self, X: Values) -> Tensor:
         """Return images as rows of pixels on the module's device, in float32 or float64; other points as they are."""
@@ -205,13 +203,9 @@ class AttackedFleet(_DifferentiableModel):
     """All C candidates of the task `group` of a fleet at once, in float64, each with its own points: (C, m, d)."""
 
     def __init__(self, fleet: Fleet, group: int = 0) -> None:
-        self.sizes = fleet.sizes
         self.layers = fleet.layers(fleet.theta[group : group + 1].detach().double())
         self.batch_shape = (self.layers[0].W.shape[1],)
-
-    def max_block(self) -> int:
-        """Count the values of the widest layer, over all candidates."""
-        return MAX_BLOCK_VALUES // (self.batch_shape[0] * max(self.sizes))
+        self.max_block = MAX_BLOCK_VALUES // (self.batch_shape[0] * max(fleet.sizes))
 
     def scores(self, x: Tensor) -> Tensor:
         """Multiply layer by layer, over all candidates at once."""
@@ -225,10 +219,6 @@ class FunctionModel(AttackedModel):
 
     Steps are fractions of `scale`, a number or (d,). Points where the function is flat over the smallest step are tried
     with the steps `DIFFERENCE_STEPS`: a tree is flat, and so are clipped probabilities.
-
-    >>> model = FunctionModel(lambda X: np.log(np.hstack([X, 1 - X])))
-    >>> model.log_odds_gradient(torch.tensor([[0.5]]).double(), torch.tensor([0])).round(decimals=6)
-    tensor([[-4.]], dtype=torch.float64)
     """
 
     def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: ArrayLike = 1.0) -> None:
@@ -289,3 +279,109 @@ class DecisionModel(AttackedModel):
 def _as_rows(x: Tensor) -> NDArray[np.float64]:
     """Return points (..., m, d) of all models as rows of one array."""
     return as_numpy(x).reshape(-1, x.shape[-1]).astype(np.float64)
+
+
+def wrap_classifier(
+    classifier: Any, X: Values, y: Values, space: str
+) -> tuple[AttackedModel, NDArray[np.float64], NDArray[np.int64]]:
+    """Return a fitted classifier as an attacked model, the points (m, d) in a space, and their class indices.
+
+    The space "input" is that of `X`. The space "standardized" is that of the features that a classifier of genlabel
+    standardizes itself, also as the last step of a pipeline. For any other classifier it is that of the features which
+    the last step receives, in units of their standard deviations in `X`; if a `StandardScaler` is the step before it,
+    those of the training set.
+    """
+    if not hasattr(classifier, "fit"):
+        raise TypeError(f"model is a {type(classifier).__name__}; pass a torch module or a fitted classifier")
+    check_is_fitted(classifier)
+    if not hasattr(classifier, "classes_"):
+        raise ValueError(f"{type(classifier).__name__} has no classes_; pass a fitted classifier")
+    labels, n = np.asarray(y), len(classifier.predict(X))
+    if labels.shape != (n,):
+        raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
+    index = index_labels(labels, classifier.classes_)
+    wrapped, points = _in_input_space(classifier, X) if space == "input" else _in_standardized_space(classifier, X)
+    return wrapped, points, index
+
+
+def _in_input_space(classifier: Any, X: Values) -> tuple[AttackedModel, NDArray[np.float64]]:
+    """Return the model and its points in the features of `X`."""
+    points = _as_numbers(X, "use space='standardized'")
+    network = _only_network(classifier, getattr(classifier, "scaler_", None))
+    if network is not None:
+        return network, points
+    unit = np.maximum(points.std(0), 1e-6 * np.abs(points).max(0))
+    return _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)), points
+
+
+def _in_standardized_space(classifier: Any, X: Any) -> tuple[AttackedModel, NDArray[np.float64]]:
+    """Return the last step of a pipeline or search as a model, and its points in standardized features."""
+    is_scaled = False
+    while isinstance(classifier, Pipeline) or hasattr(classifier, "best_estimator_"):
+        if not isinstance(classifier, Pipeline):
+            classifier = classifier.best_estimator_
+            continue
+        steps = [step for _, step in classifier.steps[:-1] if step not in (None, "passthrough")]
+        for step in steps:
+            X = step.transform(X)
+        is_scaled = isinstance(steps[-1], StandardScaler) if steps else is_scaled
+        classifier = classifier.steps[-1][1]
+    if isinstance(X, pd.DataFrame) and hasattr(classifier, "scaler_") and hasattr(classifier, "feature_names_in_"):
+        points = classifier.encode(X)
+    else:
+        points = _as_numbers(X, "encode them before the classifier")
+    if hasattr(classifier, "scaler_"):
+        model = _only_network(classifier) or FunctionModel(classifier.predict_log_proba_scaled)
+        return model, classifier.scaler_(points)
+    mean, scale = (0.0, np.ones(points.shape[1])) if is_scaled else (points.mean(0), points.std(0))
+    unit = np.where(scale > 0, scale, 1.0)
+    return _function_model(classifier, lambda points: points * unit + mean, 1.0), (points - mean) / unit
+
+
+def _only_network(classifier: Any, scaler: Any = None) -> AttackedNetwork | None:
+    """Return the network of a classifier, after its scaler if one is passed; None unless it predicts alone."""
+    if not getattr(classifier, "predicts_by_network", False):
+        return None
+    return AttackedNetwork(classifier.network_ if scaler is None else _ScaledNetwork(scaler, classifier.network_))
+
+
+def _function_model(
+    classifier: Any, to_input: Callable[[NDArray[np.float64]], NDArray[Any]], scale: ArrayLike
+) -> AttackedModel:
+    """Return a model of the classifier's log-probabilities; without these of its probabilities, or of its classes."""
+    names = getattr(classifier, "feature_names_in_", None)
+
+    def call(method: str, points: NDArray[np.float64]) -> NDArray[Any]:
+        X = to_input(points)
+        return np.asarray(getattr(classifier, method)(X if names is None else pd.DataFrame(X, columns=names)))
+
+    if hasattr(classifier, "predict_log_proba"):
+        return FunctionModel(lambda points: call("predict_log_proba", points), scale)
+    if hasattr(classifier, "predict_proba"):
+        return FunctionModel(lambda points: np.log(call("predict_proba", points)), scale)
+    classes = pd.Index(classifier.classes_)
+    return DecisionModel(lambda points: classes.get_indexer(pd.Index(call("predict", points))), len(classes))
+
+
+class _ScaledNetwork(nn.Module):
+    """Network of raw features, which a `Standardization` scales and whose constant ones it drops."""
+
+    def __init__(self, scaler: Any, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.mean, self.scale, self.mask = (torch.from_numpy(x) for x in (scaler.mean, scaler.scale, scaler.mask))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(((x - self.mean) / self.scale)[:, self.mask])
+
+
+def _as_numbers(X: Any, hint: str) -> NDArray[np.float64]:
+    """Return `X` as float64, (m, d), or raise; the hint says what to do with columns of text."""
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    try:
+        points = np.asarray(dense, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X has columns of text, which an attack cannot move ({error}); {hint}") from error
+    if not np.isfinite(points).all():
+        raise ValueError("X contains NaN or infinity; an attack needs finite points")
+    return points

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from genlabel._arrays import Seed, Values, as_rng, as_tensor
 from genlabel._runtime import eval_mode
 from genlabel._validation import check_choice, check_positive
-from genlabel.attacks.adapters import SPACES, wrap_classifier, wrap_network
 from genlabel.attacks.base import Attack, check_class_indices
-from genlabel.attacks.models import AttackedModel, AttackedNetwork
+from genlabel.attacks.models import SPACES, AttackedModel, AttackedNetwork, wrap_classifier
 from genlabel.registry import ATTACKS
 from genlabel.training import train_network
 from genlabel.training.networks import StagedNetwork
@@ -107,7 +106,12 @@ def robust_accuracy(
             stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
         attacked: AttackedModel
         if is_network:
-            attacked, x = wrap_network(model, X)
+            array = X if isinstance(X, Tensor) else np.asarray(X)
+            shape = tuple(array.shape)
+            if len(shape) not in (2, 4):
+                raise ValueError(f"X has shape {shape}; a network takes images (m, c, h, w) or points (m, d)")
+            attacked = AttackedNetwork(model, shape[1:] if len(shape) == 4 else None)
+            x = attacked.read_points(array)
             index = check_class_indices(y, len(x), attacked.log_proba(x[:1]).shape[-1])
         else:
             attacked, points, index = wrap_classifier(model, X, y, space or SPACES[0])

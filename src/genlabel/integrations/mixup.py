@@ -25,7 +25,7 @@ from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, RandomChoice
 from genlabel.mixing.base import draw_to_device
 from genlabel.training.compile import frozen_batchnorm_stats
-from genlabel.training.step import label_batch, num_observed
+from genlabel.training.loop import label_batch, num_observed
 
 HAS_TRITON = find_spec("triton") is not None
 

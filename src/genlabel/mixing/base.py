@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from genlabel._arrays import Array, as_tensor, to_device
-from genlabel._validation import ignore_overflow
+from genlabel._arrays import as_tensor, like, to_device
 
 
 class MixParams(NamedTuple):
@@ -151,26 +150,15 @@ def blend(values: Any, draw: MixParams) -> Any:
     >>> blend(np.array([[0.0], [10.0]]), draw).tolist()
     [[2.5], [5.0]]
     """
-    values = as_points(values, draw)
-    if isinstance(values, Tensor):
-        lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
-        return lam * values + (1.0 - lam) * values[to_device(draw.partner, values)]
-    weight = np.asarray(draw.lam).reshape(-1, *[1] * (values.ndim - 1))
-    with ignore_overflow():
-        return weight * values + (1.0 - weight) * values[np.asarray(draw.partner)]
+    points = as_points(values, draw)
+    lam = to_device(draw.lam, points, points.dtype).reshape(-1, *[1] * (points.ndim - 1))
+    return like(lam * points + (1.0 - lam) * points[to_device(draw.partner, points)], values)
 
 
-def as_points(X: Any, draw: MixParams) -> Array:
-    """Return `X` as a floating tensor or a float64 array; raise unless it has as many rows as the draw."""
-    points: Array
-    if isinstance(X, Tensor):
-        points = as_tensor(X)
-    elif type(X) is np.ndarray and X.dtype == np.float64:
-        points = X
-    else:
-        points = as_tensor(X).numpy()
-    expected = len(draw.partner)
-    n = points.shape[0] if points.ndim else 0
+def as_points(X: Any, draw: MixParams) -> Tensor:
+    """Return `X` as a floating tensor; raise unless it has as many rows as the draw."""
+    points, expected = as_tensor(X), len(draw.partner)
+    n = len(points) if points.ndim else 0
     if n != expected:
         raise ValueError(f"the draw is for {expected} rows, but X has {n}; draw with n={n}")
     return points

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import betaincinv
 from torch import Tensor
 
-from genlabel._arrays import as_numpy, as_rng, as_tensor, to_device
+from genlabel._arrays import as_numpy, as_rng, as_tensor, like, to_device
 from genlabel._validation import check_count, check_positive
 from genlabel.mixing.base import Mixer, MixParams, as_points
 from genlabel.mixing.mixup import draw_lam, draw_pairs
@@ -21,18 +21,9 @@ MAX_WARP = 1e3
 """Bound on the parameter of a warped Beta distribution, which is close to 1/2 or to 0 and 1 beyond it."""
 
 
-class DataDependentMixer(Mixer):
-    """Base class of mixers of the input whose draw needs the batch."""
-
-    @property
-    def data_dependent(self) -> bool:
-        """True."""
-        return True
-
-
 @final
 @MIXERS.register("k-mixup")
-class KMixup(DataDependentMixer):
+class KMixup(Mixer):
     r"""Mixup of optimally assigned rows: distant rows are seldom mixed (Greenewald et al., 2021, arXiv 2106.02933).
 
     Two random orders of the batch are cut into blocks of k rows; in each pair of blocks,
@@ -56,6 +47,8 @@ class KMixup(DataDependentMixer):
     array([1, 0, 3, 2])
     """
 
+    data_dependent = True
+
     def __init__(self, alpha: float = 1.0, lam_per: str = "sample", k: int = 16) -> None:
         self.alpha = alpha
         self.lam_per = lam_per
@@ -64,7 +57,8 @@ class KMixup(DataDependentMixer):
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Assign partners within blocks, and draw their weights."""
         generator, k = as_rng(rng), check_count("k", self.k)
-        distance = squared_distances(_rows(x, n, self))
+        points = _rows(x, n, self)
+        distance = torch.cdist(points, points).square().double().cpu().numpy()  # on the device of the points
         distance.flat[:: n + 1] = 2.0 * n * (distance.max(initial=0.0) + 1.0)  # more than any other assignment costs
         rows, candidates = generator.permutation(n), generator.permutation(n)
         partner = np.empty(n, dtype=np.int64)
@@ -77,7 +71,7 @@ class KMixup(DataDependentMixer):
 
 @final
 @MIXERS.register("similarity-mixup")
-class SimilarityMixup(DataDependentMixer):
+class SimilarityMixup(Mixer):
     r"""Mixup whose lam depends on the distance of the pair (Bouniot et al., 2025, arXiv 2311.01434).
 
     .. math:: \lambda = I^{-1}_{u}(\tau, \tau), \quad \tau = \tau_{max} \exp(-(\bar d - 1) / (2 \tau_{std}^2)),
@@ -101,6 +95,8 @@ class SimilarityMixup(DataDependentMixer):
     (4,)
     """
 
+    data_dependent = True
+
     def __init__(self, tau_max: float = 1.0, tau_std: float = 0.5) -> None:
         self.tau_max = tau_max
         self.tau_std = tau_std
@@ -117,7 +113,7 @@ class SimilarityMixup(DataDependentMixer):
 
 @final
 @MIXERS.register("local-mixup")
-class LocalMixup(DataDependentMixer):
+class LocalMixup(Mixer):
     r"""Mixup that weights the loss of a mixed sample by the distance of its parents (Baena et al., 2022).
 
     .. math:: w = \exp(-\text{decay} \cdot |x_i - x_j| / \bar d)
@@ -140,15 +136,13 @@ class LocalMixup(DataDependentMixer):
     True
     """
 
+    data_dependent = True
+    optional_fields = frozenset({"weight"})
+
     def __init__(self, alpha: float = 1.0, lam_per: str = "sample", decay: float = 1.0) -> None:
         self.alpha = alpha
         self.lam_per = lam_per
         self.decay = decay
-
-    @property
-    def optional_fields(self) -> frozenset[str]:
-        """The weight."""
-        return frozenset({"weight"})
 
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw partners and lam as mixup does, and weight each row by the distance to its partner."""
@@ -160,7 +154,7 @@ class LocalMixup(DataDependentMixer):
 
 @final
 @MIXERS.register("same-class")
-class SameClassMixup(DataDependentMixer):
+class SameClassMixup(Mixer):
     """Mixup within the classes: each row is mixed with a row of the same class, so labels stay hard.
 
     Zhang et al. (2018, Section 3) report that this alone does not bring the gain of mixup; it is a baseline that
@@ -176,6 +170,8 @@ class SameClassMixup(DataDependentMixer):
     >>> SameClassMixup().draw(4, rng=0, x=np.zeros((4, 1)), y=[0, 1, 1, 0]).partner
     array([0, 2, 1, 3])
     """
+
+    data_dependent = True
 
     def __init__(self, alpha: float = 1.0, lam_per: str = "sample") -> None:
         self.alpha = alpha
@@ -193,7 +189,7 @@ class SameClassMixup(DataDependentMixer):
 
 @final
 @MIXERS.register("feat-mix")
-class FeatMix(DataDependentMixer):
+class FeatMix(Mixer):
     r"""Swap whole features of a table; lam is the information that remains (Chen et al., 2024, arXiv 2301.02819).
 
     .. math:: x_{mix} = s \odot x_i + (1 - s) \odot x_j, \quad \lambda = \sum_f s_f I_f / \sum_f I_f
@@ -218,14 +214,12 @@ class FeatMix(DataDependentMixer):
     (4, 2)
     """
 
+    data_dependent = True
+    optional_fields = frozenset({"mask"})
+
     def __init__(self, alpha: float = 1.0, importance: Any = None) -> None:
         self.alpha = alpha
         self.importance = importance
-
-    @property
-    def optional_fields(self) -> frozenset[str]:
-        """The mask."""
-        return frozenset({"mask"})
 
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw partners, and the features that come from them; lam is the information of the others."""
@@ -249,14 +243,7 @@ class FeatMix(DataDependentMixer):
     def mix(self, X: Any, draw: MixParams) -> Any:
         """Return the rows with the masked features of their partners; numpy or torch, (n, d)."""
         points = as_points(X, draw)
-        if isinstance(points, Tensor):
-            return torch.where(to_device(draw.mask, points), points[to_device(draw.partner, points)], points)
-        return np.where(np.asarray(draw.mask), points[np.asarray(draw.partner)], points)
-
-
-def squared_distances(points: Tensor) -> NDArray[np.float64]:
-    """Return the squared distances of all pairs of rows, (n, n), computed on their device."""
-    return torch.cdist(points, points).square().double().cpu().numpy()
+        return like(torch.where(to_device(draw.mask, points), points[to_device(draw.partner, points)], points), X)
 
 
 def relative_distances(points: Tensor, partner: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -278,13 +265,9 @@ def class_information(points: Tensor, classes: NDArray[np.int64]) -> Tensor:
 
 def _rows(x: Any, n: int, mixer: Mixer) -> Tensor:
     """Return the points of a batch as floating rows (n, d), scaled to at most 1, so that no square overflows."""
-    if x is None:
-        raise ValueError(f"{mixer!r} depends on the points of the batch; call draw(n, rng, x, y)")
-    points = as_tensor(x)
-    if points.shape[:1] != (n,):
-        raise ValueError(f"x has shape {tuple(points.shape)}, but n={n}; pass one batch")
+    points = as_tensor(_check_batch("x", x, n, mixer)).detach()
     dtype = points.dtype if points.dtype.itemsize >= torch.float32.itemsize else torch.float32
-    rows = (points if points.ndim > 1 else points[:, None]).detach().flatten(1).to(dtype)
+    rows = (points if points.ndim > 1 else points[:, None]).flatten(1).to(dtype)
     largest = float(rows.abs().max()) if rows.numel() else 0.0
     if not np.isfinite(largest):
         raise ValueError(f"x has missing or infinite values, and {mixer!r} needs distances; fill the gaps first")
@@ -293,10 +276,16 @@ def _rows(x: Any, n: int, mixer: Mixer) -> Tensor:
 
 def _classes(y: Any, n: int, mixer: Mixer) -> NDArray[np.int64]:
     """Return the class index of each row of a batch, (n,)."""
-    if y is None:
-        raise ValueError(f"{mixer!r} depends on the labels of the batch; call draw(n, rng, x, y)")
-    labels = as_numpy(y)
-    if labels.shape[:1] != (n,):
-        raise ValueError(f"y has shape {labels.shape}, but n={n}; pass one batch")
+    labels = as_numpy(_check_batch("y", y, n, mixer))
     classes: NDArray[np.int64] = np.unique(labels, return_inverse=True)[1] if labels.ndim == 1 else labels.argmax(1)
     return classes.astype(np.int64)
+
+
+def _check_batch(name: str, values: Any, n: int, mixer: Mixer) -> Any:
+    """Return the points x or the labels y of a batch, or raise if they are missing or of another size."""
+    if values is None:
+        part = {"x": "points", "y": "labels"}[name]
+        raise ValueError(f"{mixer!r} depends on the {part} of the batch; call draw(n, rng, x, y)")
+    if np.shape(values)[:1] != (n,):
+        raise ValueError(f"{name} has shape {tuple(np.shape(values))}, but n={n}; pass one batch")
+    return values

@@ -166,13 +166,11 @@ class GenMix(Sampler):
         reason = "a third class is more likely there, or the two densities never have that ratio"
         if smallest_error < np.inf:
             reason += f"; the nearest miss of lam={self.lam!r} was by {smallest_error:.1g}, eps is {self.eps:g}"
+        message = f"GenMix found no point between {between}: {reason}"
         if made == 0:
-            raise ValueError(
-                f"GenMix found no point between {between}: {reason}; try another density, lam or a larger eps"
-            )
+            raise ValueError(f"{message}; try another density, lam or a larger eps")
         shortfall = f"; {made} of {count} points were made" if made < count else ""
-        message = f"GenMix found no point between {between}: {reason}. Other pairs get more points{shortfall}"
-        warn(("GenMix", between), message, DensityWarning)
+        warn(("GenMix", between), f"{message}. Other pairs get more points{shortfall}", DensityWarning)
 
 
 class _Quotas:

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel._arrays import as_rng, to_device
-from genlabel._validation import check_choice, check_count, check_positive, ignore_overflow
+from genlabel._arrays import as_rng, like, to_device
+from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.mixing.base import Mixer, MixParams, as_points, blend
 from genlabel.registry import MIXERS
 
@@ -122,15 +122,12 @@ class RegMixup(Mixer):
     (2, 2)
     """
 
+    optional_fields = frozenset({"weight"})
+
     def __init__(self, alpha: float = 10.0, lam_per: str = "sample", eta: float = 1.0) -> None:
         self.alpha = alpha
         self.lam_per = lam_per
         self.eta = eta
-
-    @property
-    def optional_fields(self) -> frozenset[str]:
-        """The weight."""
-        return frozenset({"weight"})
 
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw the clean half of the batch, and partners and weights of the others."""
@@ -164,15 +161,12 @@ class CutMix(Mixer):
     (2, 1, 8, 8)
     """
 
+    optional_fields = frozenset({"box"})
+
     def __init__(self, alpha: float = 1.0, lam_per: str = "sample", pixels: int | None = None) -> None:
         self.alpha = alpha
         self.lam_per = lam_per
         self.pixels = pixels
-
-    @property
-    def optional_fields(self) -> frozenset[str]:
-        """The box."""
-        return frozenset({"box"})
 
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw the partners of the batch and their boxes; lam is the fraction outside the box."""
@@ -193,12 +187,10 @@ class CutMix(Mixer):
         images = as_points(X, draw)
         if images.ndim != 4:
             raise ValueError(f"CutMix needs images (n, c, h, w); X has shape {tuple(images.shape)}; use Mixup instead")
-        if isinstance(images, Tensor):
-            mask = _box_mask(to_device(draw.box, images), *images.shape[2:]).to(images.dtype)
-            return (1.0 - mask) * images + mask * images[to_device(draw.partner, images)]
-        pixels = _box_mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
-        with ignore_overflow():
-            return (1.0 - pixels) * images + pixels * images[np.asarray(draw.partner)]
+        top, bottom, left, right = to_device(draw.box, images).T
+        rows, columns = _coverage(top, bottom, images.shape[2]), _coverage(left, right, images.shape[3])
+        mask = (rows[:, :, None] * columns[:, None, :])[:, None].to(images.dtype)  # fractions of pixels, (n, 1, h, w)
+        return like((1.0 - mask) * images + mask * images[to_device(draw.partner, images)], X)
 
 
 @final
@@ -258,24 +250,21 @@ class RandomChoice(Mixer):
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
         """Draw a mixer, then its draw, with empty values of the optional fields of the others."""
         generator, mixers = as_rng(rng), self._choices()
-        for mixer in mixers:
-            if not (mixer.linear or isinstance(mixer, CutMix)):
-                raise ValueError(f"RandomChoice chooses among mixers that blend, and CutMix; {mixer!r} is neither")
+        if others := [mixer for mixer in mixers if not (mixer.linear or isinstance(mixer, CutMix))]:
+            raise ValueError(f"RandomChoice chooses among mixers that blend, and CutMix; {others[0]!r} is neither")
         p = np.full(len(mixers), 1.0 / len(mixers)) if self.p is None else np.asarray(self.p, dtype=np.float64)
         if p.shape != (len(mixers),) or not (p >= 0).all() or abs(p.sum() - 1.0) > 1e-9:
             raise ValueError(f"p={self.p!r} must be {len(mixers)} probabilities of sum 1, one for each mixer")
         drawn = mixers[generator.choice(len(mixers), p=p)].draw(n, generator, x, y)
         empty = {"box": np.zeros((n, 4)), "weight": np.ones(n)}
-        missing = self.optional_fields - drawn.row_fields().keys()
-        return drawn._replace(**{name: empty[name] for name in missing})
+        return drawn._replace(**{name: empty[name] for name in self.optional_fields - drawn.row_fields().keys()})
 
     def mix(self, X: Any, draw: MixParams) -> Any:
         """Return the mixed rows: those with a box are pasted, the others blended."""
         if draw.box is None:
             return blend(X, draw)
-        torch_like = isinstance(draw.box, Tensor)
-        empty = (draw.box[:, 1] - draw.box[:, 0]) * (draw.box[:, 3] - draw.box[:, 2]) == 0
-        lam = torch.where(empty, draw.lam, 1.0) if torch_like else np.where(empty, draw.lam, 1.0)
+        top, bottom, left, right = torch.as_tensor(draw.box).T
+        lam = torch.where((bottom - top) * (right - left) == 0, torch.as_tensor(draw.lam), 1.0)
         return CutMix().mix(blend(X, draw._replace(lam=lam)), draw)
 
     def _choices(self) -> Sequence[Mixer]:
@@ -310,18 +299,10 @@ def draw_lam(alpha: float, lam_per: str, n: int, rng: np.random.Generator) -> ND
     return lam if size == n else np.full(n, lam[0])
 
 
-def _box_mask(box: Tensor, h: int, w: int) -> Tensor:
-    """Return the fraction of each pixel that the box covers, (n, 1, h, w)."""
-    rows, columns = _coverage(box[:, 0], box[:, 1], h), _coverage(box[:, 2], box[:, 3], w)
-    return (rows[:, :, None] * columns[:, None, :])[:, None]
-
-
 def _coverage(low: Tensor, high: Tensor, n: int) -> Tensor:
     """Return the fraction of each of n pixels between low and high (fractions of the side), (len(low), n)."""
-    pixel = torch.arange(n, dtype=low.dtype, device=low.device)
-    below = []
-    for edge in (low * n, high * n):
-        near = edge.round()
-        snapped = torch.where((edge - near).abs() < 1e-6, near, edge)  # rounding must not split a pixel
-        below.append((snapped[:, None] - pixel).clamp(0.0, 1.0))
-    return below[1] - below[0]
+    pixel, edges = torch.arange(n, dtype=low.dtype, device=low.device), torch.stack([low, high]) * n
+    near = edges.round()
+    snapped = torch.where((edges - near).abs() < 1e-6, near, edges)  # rounding must not split a pixel
+    below_low, below_high = (snapped[..., None] - pixel).clamp(0.0, 1.0)
+    return below_high - below_low

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -27,7 +29,6 @@ from genlabel.mixing import Mixup
 from genlabel.training.batching import (
     Batch,
     BatchPlan,
-    Draws,
     Hyperparameters,
     TrainingTask,
     batches_per_epoch,
@@ -37,11 +38,10 @@ from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.compile import CompileConfig, StepInputs, resolve_compile_config
 from genlabel.training.early_stopping import BestEpoch, make_tracker
 from genlabel.training.fleet import Fleet, LayerParams, repeat_models
-from genlabel.training.fleet_trainer import BatchedOptimizer
-from genlabel.training.loop import run_epochs
+from genlabel.training.fleet_trainer import BatchedOptimizer, mean_by_epoch
+from genlabel.training.loop import Step, run_epochs, soft_cross_entropy
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
-from genlabel.training.step import Step, soft_cross_entropy
 
 
 class AdaMixupNetworks(NamedTuple):
@@ -103,11 +103,8 @@ def train_adamixup(
     # Classifiers start as those of `train_fleet`; policies and critics from the second and third child of the seed.
     children = zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True)
     seeds = [[task.seed for task in tasks], *children]
-    all_sizes = [(d, *hidden, k), (2 * d, policy_hidden, 3), (d, policy_hidden, 2)]
-    fleets = [
-        Fleet(sizes, seed, len(candidates), dtype, torch.device(device))
-        for sizes, seed in zip(all_sizes, seeds, strict=True)
-    ]
+    sizes = [(d, *hidden, k), (2 * d, policy_hidden, 3), (d, policy_hidden, 2)]
+    fleets = map(partial(Fleet, candidates=len(candidates), dtype=dtype, device=torch.device(device)), sizes, seeds)
     trio = AdaMixupNetworks(*fleets)
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
     tracker = make_tracker(restore_best, tasks, trio.classifier, epochs)
@@ -121,25 +118,24 @@ def train_adamixup(
         for flat in (theta, grad)
     )
     critic_start = theta.shape[-1] - n_parameters[-1]
-    optimizers = []
-    for columns in [slice(critic_start, None), slice(0, critic_start)] if alternating else [slice(None)]:
-        optimizers.append(BatchedOptimizer(theta[..., columns], candidates, rule, epochs, batches))
-        optimizers[-1].grad = grad[..., columns]
-
-    def end_epoch(epoch: int, _: Tensor) -> None:
-        if tracker is not None:
-            tracker.record(slice(None), epoch, theta[..., : n_parameters[0]])
-        if callback is not None:
-            callback.on_epoch_end(epoch - 1, {})
-
-    optimizers[-1].record = end_epoch
+    parts = [slice(critic_start, None), slice(0, critic_start)] if alternating else [slice(None)]
+    optimizers = [BatchedOptimizer(theta[..., part], candidates, rule, epochs, batches) for part in parts]
+    losses: list[Tensor] = []
     for block in plan_pairs(tasks, epochs, batches, theta):
         for step in map(Pairs, *block):
-            for part in optimizers:
-                part.step(gradient(networks, step, grads, intrusion_weight))
-    losses = optimizers[-1].epoch_losses().numpy()
+            for part, part_optimizer in zip(parts, optimizers, strict=True):
+                loss = gradient(networks, step, grads, intrusion_weight)
+                part_optimizer.step(grad[..., part])
+            losses.append(loss)
+            if len(losses) % batches == 0:
+                epoch = len(losses) // batches
+                if tracker is not None:
+                    tracker.record(slice(None), epoch, theta[..., : n_parameters[0]])
+                if callback is not None:
+                    callback.on_epoch_end(epoch - 1, {})
+    mean_losses = mean_by_epoch(losses, batches).numpy()
     for fleet, parameters in zip(trio, torch.split(theta, n_parameters, -1), strict=True):
-        fleet.theta, fleet.losses = parameters.clone(), losses
+        fleet.theta, fleet.losses = parameters.clone(), mean_losses
     if tracker is not None:
         tracker.flush(slice(None))
         trio.classifier.theta, trio.classifier.best_epochs = tracker.best, tracker.best_epochs
@@ -151,11 +147,6 @@ def policy_statistics(policy: Fleet, X: NDArray[np.float64], seed: Any = None, g
 
     The last is the mean weight of the lesser parent: 1/4 for mixup with uniform lam, 0 if nothing is mixed. The first
     two cannot tell: a policy that takes either parent at random, and never mixes, has a range around 1/2 too.
-
-    >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
-    >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
-    >>> policy_statistics(trio.policy, X, seed=0).shape
-    (1, 3)
     """
     rng = as_rng(seed)
     output = np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))  # a, delta, rest: (C, n, 3)
@@ -187,25 +178,20 @@ def plan_pairs(tasks: Sequence[TrainingTask], epochs: int, batches: int, like: T
     for count in epoch_chunks(tasks, epochs):
         draws = [plan.draw(count) for plan in plans]
         size = max(draw.rows.shape[1] for draw in draws)
-        parts = [_task_pairs(task, draw, size) for task, draw in zip(tasks, draws, strict=True)]
-        yield Pairs(*(torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*parts, strict=True)))
-
-
-def _task_pairs(task: TrainingTask, draws: Draws, size: int) -> list[NDArray[Any]]:
-    """Return the fields of a task's steps, in batches padded to `size`."""
-    partners = np.take_along_axis(draws.rows, draws.draw.partner, 1)
-    fields = draws.rows, partners, draws.draw.lam * draws.real, draws.real.astype(np.float64)
-    padding = ((0, 0), (0, size - draws.rows.shape[1]))
-    row, partner, u, is_real = (np.pad(values, padding) for values in fields)
-    class_weight = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
-    columns = np.hstack([task.X, task.targets * class_weight])
-    first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (row, partner))
-    # A mixed point has the mean of its parents' weights, not the blend: lam would shift weight away from hard points.
-    weight = np.ones(len(task.X)) if task.weight is None else task.weight
-    row_weight, partner_weight = weight[row] * is_real, weight[partner] * is_real
-    weights = np.hstack([row_weight, (row_weight + partner_weight) / 2])
-    weights = weights / np.maximum(row_weight.sum(1, keepdims=True), 1e-300)
-    return [first, second, np.stack([np.ones_like(u), u, np.zeros_like(u)], 1), weights[:, None]]
+        fields = []
+        for task, (draw, rows, _, real) in zip(tasks, draws, strict=True):
+            unpadded = rows, np.take_along_axis(rows, draw.partner, 1), draw.lam * real, real.astype(np.float64)
+            row, partner, u, is_real = (np.pad(values, ((0, 0), (0, size - rows.shape[1]))) for values in unpadded)
+            class_weight = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
+            columns = np.hstack([task.X, task.targets * class_weight])
+            first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (row, partner))
+            # A mixed point has the mean of its parents' weights: the blend would shift weight away from hard points.
+            weight = np.ones(len(task.X)) if task.weight is None else task.weight
+            row_weight, partner_weight = weight[row] * is_real, weight[partner] * is_real
+            weights = np.hstack([row_weight, (row_weight + partner_weight) / 2])
+            weights = weights / np.maximum(row_weight.sum(1, keepdims=True), 1e-300)
+            fields.append([first, second, np.stack([np.ones_like(u), u, np.zeros_like(u)], 1), weights[:, None]])
+        yield Pairs(*(torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*fields, strict=True)))
 
 
 def gradient(
@@ -302,21 +288,11 @@ def train_adamixup_network(
         Weight of the critic's loss.
     seed : int, Generator or None
         Seed of the pairs of batches that bring none.
-
-    Examples
-    --------
-    >>> from genlabel.training.networks import LeNet5
-    >>> from genlabel.training.networks.convolutional import SmallConvNet
-    >>> x, y = torch.rand(8, 1, 8, 8), torch.arange(8) % 2
-    >>> policy, critic = SmallConvNet(2, 3, seed=1), SmallConvNet(1, 2, seed=2)
-    >>> net = LeNet5(2, size=8, seed=0)
-    >>> train_adamixup_network(net, [(x, y)], policy=policy, critic=critic, epochs=2, seed=0).shape
-    (2,)
     """
     config = resolve_compile_config(compile_config, network)
     weight = check_interval("intrusion_weight", intrusion_weight, 0.0, np.inf, "1 is the usual choice")
     return run_epochs(
-        AdaMixupStep(network, policy, critic, weight, as_rng(seed), config),
+        AdaMixupStep({"network": network, "policy": policy, "critic": critic}, weight, as_rng(seed), config),
         batches,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
@@ -332,16 +308,10 @@ class AdaMixupStep(Step):
     """Loss that the three networks minimize."""
 
     def __init__(
-        self,
-        network: StagedNetwork,
-        policy: StagedNetwork,
-        critic: StagedNetwork,
-        intrusion_weight: float,
-        rng: np.random.Generator,
-        config: CompileConfig,
+        self, networks: dict[str, StagedNetwork], intrusion_weight: float, rng: Generator, config: CompileConfig
     ) -> None:
-        super().__init__({"network": network, "policy": policy, "critic": critic}, Mixup(), rng, config)
-        self.network, self.policy, self.critic = network, policy, critic
+        super().__init__(networks, Mixup(), rng, config)
+        self.network, self.policy, self.critic = self.networks
         self.intrusion_weight = intrusion_weight
 
     def loss(self, batch: StepInputs) -> Tensor:

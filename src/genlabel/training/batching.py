@@ -78,12 +78,7 @@ class TrainingTask:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Hyperparameters in which the models of a group differ.
-
-    >>> [Hyperparameters(0.1, label=(1.0 - gamma, gamma)) for gamma in (0.0, 1.0)]
-    [Hyperparameters(learning_rate=0.1, weight_decay=0.0001, label=(1.0, 0.0)),
-     Hyperparameters(learning_rate=0.1, weight_decay=0.0001, label=(0.0, 1.0))]
-    """
+    """Hyperparameters in which the models of a group differ."""
 
     learning_rate: float
     weight_decay: float = 1e-4
@@ -106,7 +101,7 @@ class Batch(NamedTuple):
 
 
 class StepBlock(NamedTuple):
-    """T consecutive steps of one task; B is the largest batch, shorter ones are padded with rows of weight 0."""
+    """T consecutive steps of one task, or one step of G tasks; batches below the largest, B, have rows of weight 0."""
 
     x: Tensor
     """(T, B, ...): mixed points at depth 0, else the points themselves."""
@@ -120,10 +115,8 @@ class StepBlock(NamedTuple):
 
 def check_depths(mixer: Mixer | None, depth: int) -> None:
     """Raise if a mixer mixes deeper than the `depth` hidden layers or stages of a network."""
-    if mixer is not None and mixer.max_depth > depth:
-        raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {depth} hidden stages; use smaller depths"
-        )
+    if mixer is not None and (deepest := mixer.max_depth) > depth:
+        raise ValueError(f"{mixer!r} mixes at depth {deepest} of a network of {depth} stages; use smaller depths")
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
@@ -131,18 +124,8 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
 
     NOTE[PAPER]: 148 points make two batches of 74, not one of 128 and one of 20: the remainder would have the
     noise of a tiny batch, and folds that differ by one point would differ in their number of steps.
-
-    >>> batches_per_epoch(148, 128), batches_per_epoch(128, 128)
-    (2, 1)
     """
     return -(-n // batch_size)
-
-
-def batch_edges(n: int, batches: int) -> NDArray[np.int64]:
-    """Return where the batches of an epoch begin and end, (batches + 1,)."""
-    if n < batches:
-        raise ValueError(f"{n} points cannot fill {batches} batches; use tasks of similar sizes or a larger batch_size")
-    return np.linspace(0, n, batches + 1).round().astype(np.int64)
 
 
 class Draws(NamedTuple):
@@ -172,20 +155,16 @@ class BatchPlan:
         Tensor with the dtype and device of the network.
     epochs_per_pass : int
         Number of epochs in one pass over the rows; above 1 for large tables.
-
-    Examples
-    --------
-    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> plan = BatchPlan(TrainingTask(X, y, 2, ()), batches=2, like=torch.zeros(()))
-    >>> [len(batch.x) for batch in plan]
-    [2, 2]
     """
 
     def __init__(self, task: TrainingTask, batches: int, like: Tensor, epochs_per_pass: int = 1) -> None:
         self.task = task
         self._rng = np.random.default_rng(task.seed)
         self._partner_rng = np.random.default_rng(task.seed).spawn(2)[1]  # the first child draws a fleet's weights
-        self._edges = batch_edges(len(task.X), batches * epochs_per_pass)
+        n, count = len(task.X), batches * epochs_per_pass
+        if n < count:
+            raise ValueError(f"{n} points cannot fill {count} batches; use tasks of similar sizes or larger batches")
+        self._edges = np.linspace(0, n, count + 1).round().astype(np.int64)  # where batches begin and end
         self._batches, self._epochs_per_pass = batches, epochs_per_pass
         self._epoch = 0
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -207,16 +186,13 @@ class BatchPlan:
         labels = torch.stack([labeler.label(mixed, targets, flat, info) for labeler in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
             labels = labels * torch.from_numpy(self.task.class_weight).to(labels)[:, None]
-        points = mixed
+        weight, points = self._weights(draws, flat, mixed).to(self._like), mixed
         if draws.draw.depth.any():
             hidden = torch.from_numpy(draws.draw.depth > 0).to(rows.device).repeat_interleave(B)
             points = torch.where(hidden.view(-1, *[1] * (plain.ndim - 1)), plain, mixed)
-        return StepBlock(
-            points.view(T, B, *points.shape[1:]),
-            labels.view(T, B, *labels.shape[1:]),
-            self._weights(draws, flat, mixed).to(self._like),
-            draw_to_device(draws.draw, self._like),
-        )
+        draw = draw_to_device(draws.draw, self._like)
+        points, labels = (values.view(T, B, *values.shape[1:]) for values in (points, labels))
+        return StepBlock(points, labels, weight, draw)
 
     def __iter__(self) -> Iterator[Batch]:
         if self.task.mixer is not None:
@@ -227,16 +203,11 @@ class BatchPlan:
         excludes = self._rival_distance is not None
         mixed = mix_batch(self.task.mixer, self._points(rows.ravel()), draw, info) if excludes else None
         weight = self._weights(draws, draw, mixed).to(self._like)
-        for t, real in enumerate(draws.real):
-            size = int(real.sum())
+        for t, size in enumerate(draws.real.sum(1).tolist()):
             clean = None if draws.clean is None else draws.clean[t, :size]
-            yield Batch(
-                self._points(rows[t, :size]),
-                self._targets(rows[t, :size]),
-                weight[t, :size],
-                draws.draw.batch(t, size),
-                BatchInfo(clean, draws.rows[t, :size], info.points),
-            )
+            batch, of_batch = rows[t, :size], BatchInfo(clean, draws.rows[t, :size], info.points)
+            params = draws.draw.batch(t, size)
+            yield Batch(self._points(batch), self._targets(batch), weight[t, :size], params, of_batch)
 
     def _points(self, rows: Tensor) -> Tensor:
         return self._source[rows].to(self._like)
@@ -261,21 +232,19 @@ class BatchPlan:
             for start, stop in pairwise(self._edges[part * self._batches : (part + 1) * self._batches + 1]):
                 t, n = len(draws), stop - start
                 rows[t, :n], real[t, :n] = self._order[start:stop], True
-                draw = identity_params(n) if task.mixer is None else self._draw_batch(task.mixer, rows[t, :n])
-                if task.mixer is not None and draw.depth > task.mixer.max_depth:
-                    raise ValueError(f"{task.mixer!r} drew depth {draw.depth} above its max_depth")
+                draw = identity_params(n)
+                if task.mixer is not None:
+                    needs_batch = task.mixer.data_dependent
+                    batch = (task.X[rows[t, :n]], task.y[rows[t, :n]]) if needs_batch else ()
+                    draw = task.mixer.draw(n, self._rng, *batch)
+                    if draw.depth > task.mixer.max_depth:
+                        raise ValueError(f"{task.mixer!r} drew depth {draw.depth} above its max_depth")
                 if clean is not None:
                     count = round(task.clean_fraction * n)
                     clean[t, :count] = True
                     draw = draw.leave_clean(count)
                 draws.append(draw)
         return Draws(stack_draws(draws), rows, clean, real)
-
-    def _draw_batch(self, mixer: Mixer, rows: NDArray[np.int64]) -> MixParams:
-        """Draw how a batch is mixed; its points and labels are gathered only for a mixer that needs them."""
-        if not mixer.data_dependent:
-            return mixer.draw(len(rows), self._rng)
-        return mixer.draw(len(rows), self._rng, self.task.X[rows], self.task.y[rows])
 
     def _pair_across_batches(self, draws: Draws) -> MixParams:
         """Return the draws as one long batch, with partners from any batch of an epoch if the mixer wants them.

@@ -64,13 +64,7 @@ class Checkpoint:
     ) -> None:
         self.path, self.also, self.every = Path(path), dict(also or {}), check_count("every", every)
 
-    def load(
-        self,
-        modules: Mapping[str, Stateful],
-        optimizer: torch.optim.Optimizer,
-        rng: np.random.Generator,
-        device: torch.device,
-    ) -> list[Tensor]:
+    def load(self, parts: Mapping[str, Stateful], rng: np.random.Generator, device: torch.device) -> list[Tensor]:
         """Load the state of a stopped run, and return the losses of its epochs; none if there is no file."""
         if not self.path.exists():
             return []
@@ -81,7 +75,7 @@ class Checkpoint:
             raise ValueError(f"{self.path} cannot be read as a checkpoint ({reason}); remove it to restart") from error
         if not isinstance(saved, dict) or "losses" not in saved:
             raise ValueError(f"{self.path} is not a checkpoint of a run; choose another path, or remove it")
-        parts: dict[str, Stateful] = {**modules, **self.also, "optimizer": optimizer}
+        parts = {**self.also, **parts}
         names = {*parts, "losses", "rng"}
         if set(saved) != names:
             raise ValueError(
@@ -90,30 +84,23 @@ class Checkpoint:
             )
         for name, part in parts.items():
             try:
-                state = _with_own_options(optimizer, saved[name]) if part is optimizer else saved[name]
-                part.load_state_dict(state)
+                own = _with_own_options(part, saved[name]) if isinstance(part, torch.optim.Optimizer) else saved[name]
+                part.load_state_dict(own)
             except (RuntimeError, ValueError, KeyError) as error:
                 reason = " ".join(str(error).split())[:200]
-                raise ValueError(
-                    f"{self.path} is of another run: its {name} does not fit ({reason}); use another path"
-                ) from error
+                message = f"{self.path} is of another run: its {name} does not fit ({reason}); use another path"
+                raise ValueError(message) from error
         if rank_and_world_size()[1] == 1:  # several processes have a generator each, but the file has one
             rng.bit_generator.state = json.loads(saved["rng"])
         return list(saved["losses"].to(device).unbind())
 
     def save(
-        self,
-        modules: Mapping[str, Stateful],
-        optimizer: torch.optim.Optimizer,
-        rng: np.random.Generator,
-        losses: list[Tensor],
-        last: bool = False,
+        self, parts: Mapping[str, Stateful], rng: np.random.Generator, losses: list[Tensor], last: bool = False
     ) -> None:
         """Save the state after an epoch."""
         if (not last and len(losses) % self.every) or rank_and_world_size()[0] > 0:
             return
-        parts: dict[str, Stateful] = {**modules, **self.also, "optimizer": optimizer}
-        state = {name: part.state_dict() for name, part in parts.items()}
+        state = {name: part.state_dict() for name, part in {**self.also, **parts}.items()}
         state |= {"losses": torch.stack(losses), "rng": json.dumps(rng.bit_generator.state)}
         save_atomically(state, self.path)
 

@@ -1,10 +1,11 @@
 """Execution of training steps: precision, compilation, CUDA graphs, distributed averaging; by default, plain steps.
 
-`loop.py` and `step.py` define what a step computes; this module only makes it fast.
+`loop.py` defines what a step computes; this module only makes it fast.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -75,12 +76,7 @@ class CompileConfig:
 
 
 def resolve_compile_config(config: CompileConfig | str | None, network: StagedNetwork) -> CompileConfig:
-    """Return a config as given, the default for None, or for "auto" everything that the network's device supports.
-
-    >>> from genlabel.training.networks import LeNet5
-    >>> resolve_compile_config("auto", LeNet5())
-    CompileConfig(precision='float32', compiled=False, graphs=False, channels_last=False)
-    """
+    """Return a config as given, the default for None, or for "auto" everything that the network's device supports."""
     if isinstance(config, CompileConfig):
         return config
     if config is None:
@@ -123,14 +119,6 @@ class StepInputs(NamedTuple):
         return StepInputs(self.x.clone(), self.labels.clone(), self.weight.clone(), draw)
 
 
-class _CapturedStep(NamedTuple):
-    """CUDA graph of a step, with the tensors that it reads and the loss that it writes."""
-
-    graph: Any
-    inputs: StepInputs
-    loss: Tensor
-
-
 @final
 class Stepper:
     """Training step: the loss of a batch, its gradients, the update of the weights.
@@ -143,8 +131,9 @@ class Stepper:
         self, loss: Callable[[StepInputs], Tensor], optimizer: torch.optim.Optimizer, graphs: bool = False
     ) -> None:
         self._loss, self._optimizer, self._graphs = loss, optimizer, graphs
-        self._counts: dict[Any, int] = {}
-        self._captured: dict[Any, _CapturedStep] = {}
+        self._counts = Counter[Any]()
+        self._captured: dict[Any, tuple[Any, StepInputs, Tensor]] = {}
+        """CUDA graph of each kind of step, with the tensors that it reads and the loss that it writes."""
 
     def __call__(self, batch: StepInputs) -> Tensor:
         """Take a step, and return its loss."""
@@ -152,15 +141,24 @@ class Stepper:
             return self._eager_step(batch)
         kind = batch.kind
         if kind not in self._captured:
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            if self._counts[kind] <= WARMUP_STEPS:
-                return self._warmup_step(batch)
-            self._captured[kind] = self._capture(batch)
-        step = self._captured[kind]
-        for buffer, value in zip(step.inputs.tensors, batch.tensors, strict=True):
+            self._counts[kind] += 1
+            if self._counts[kind] <= WARMUP_STEPS:  # on a side stream, which a capture requires beforehand
+                stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+                stream.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(stream):
+                    loss = self._eager_step(batch)
+                torch.cuda.current_stream().wait_stream(stream)
+                return loss
+            inputs, graph = batch.clone(), torch.cuda.CUDAGraph()
+            self._optimizer.zero_grad(set_to_none=True)
+            with torch.cuda.graph(graph):  # records the step without computing it
+                loss = self._eager_step(inputs)
+            self._captured[kind] = graph, inputs, loss
+        graph, inputs, loss = self._captured[kind]
+        for buffer, value in zip(inputs.tensors, batch.tensors, strict=True):
             buffer.copy_(value, non_blocking=True)
-        step.graph.replay()
-        return step.loss.clone()
+        graph.replay()
+        return loss.clone()
 
     def _eager_step(self, batch: StepInputs) -> Tensor:
         self._optimizer.zero_grad(set_to_none=True)
@@ -170,23 +168,6 @@ class Stepper:
         self._optimizer.step()
         return loss.detach()
 
-    def _warmup_step(self, batch: StepInputs) -> Tensor:
-        """Take an eager step on a side stream, which a capture requires beforehand."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            loss = self._eager_step(batch)
-        torch.cuda.current_stream().wait_stream(stream)
-        return loss
-
-    def _capture(self, batch: StepInputs) -> _CapturedStep:
-        """Record a step without computing it."""
-        inputs, graph = batch.clone(), torch.cuda.CUDAGraph()
-        self._optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(graph):
-            loss = self._eager_step(inputs)
-        return _CapturedStep(graph, inputs, loss)
-
 
 def average_over_ranks(optimizer: torch.optim.Optimizer) -> None:
     """Average the gradients over the processes of a distributed run, in one message."""
@@ -194,30 +175,22 @@ def average_over_ranks(optimizer: torch.optim.Optimizer) -> None:
     if world_size == 1:
         return
     grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    flat = torch.cat([grad.flatten() for grad in grads])
-    flat = all_reduce_sum(flat) / world_size
+    flat = all_reduce_sum(torch.cat([grad.flatten() for grad in grads])) / world_size
     for grad, values in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
         grad.copy_(values.view_as(grad))
 
 
 @contextmanager
 def frozen_batchnorm_stats(network: nn.Module) -> Iterator[None]:
-    """Use batch statistics in batch normalization, as in training, without updating the running statistics.
-
-    >>> norm = nn.BatchNorm1d(1)
-    >>> with frozen_batchnorm_stats(norm):
-    ...     out = norm(torch.tensor([[1.0], [3.0]]))
-    >>> norm.running_mean
-    tensor([0.])
-    """
-    tracking = [module for module in network.modules() if getattr(module, "track_running_stats", False)]
+    """Use batch statistics in batch normalization, as in training, without updating the running statistics."""
+    tracking: list[Any] = [module for module in network.modules() if getattr(module, "track_running_stats", False)]
     for module in tracking:
-        setattr(module, "track_running_stats", False)  # noqa: B010
+        module.track_running_stats = False
     try:
         yield
     finally:
         for module in tracking:
-            setattr(module, "track_running_stats", True)  # noqa: B010
+            module.track_running_stats = True
 
 
 @contextmanager

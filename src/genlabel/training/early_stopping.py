@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -29,21 +28,12 @@ compared column by column, the larger the better."""
 
 @final
 class BestState(Callback):
-    """State of a network at its best epoch; of equally good epochs, the first.
-
-    >>> from genlabel.training.networks import MLP
-    >>> network = MLP(1, 2, seed=0)
-    >>> best = BestState(network, lambda network: 1.0)
-    >>> best.on_epoch_end(0, {})
-    >>> best.epoch, sorted(best.restore()) == sorted(network.state_dict())
-    (1, True)
-    """
+    """State of a network at its best epoch; of equally good epochs, the first."""
 
     def __init__(self, network: StagedNetwork, valid: Validation | None) -> None:
         if valid is None:
             raise ValueError("restore_best=True needs validation rows; pass valid=(x, y)")
-        self._network = network
-        self._rate = valid if callable(valid) else partial(_rate_network, x=valid[0], y=valid[1])
+        self._network, self._valid = network, valid
         self.epoch = 0
         self._score: tuple[float, ...] = ()
         self._state: dict[str, Tensor] = {}
@@ -51,16 +41,18 @@ class BestState(Callback):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Score the network at the end of an epoch, from 0, and store its state if it is the best so far."""
         with eval_mode(self._network), torch.no_grad():
-            score = np.atleast_1d(np.asarray(self._rate(self._network), dtype=float))
+            score = (
+                self._valid(self._network) if callable(self._valid) else _accuracy_and_loss(self._network, *self._valid)
+            )
+        score = np.atleast_1d(np.asarray(score, dtype=float))
         values = tuple(np.where(np.isnan(score), -np.inf, score).tolist())
         if not self._state or values > self._score:
             self.epoch, self._score = epoch + 1, values
             self._state = {name: value.detach().clone() for name, value in self._network.state_dict().items()}
 
-    def restore(self) -> dict[str, Tensor]:
-        """Load the best state into the network, and return it."""
+    def restore(self) -> None:
+        """Load the best state into the network."""
         self._network.load_state_dict(self._state)
-        return self._state
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
@@ -71,7 +63,7 @@ class BestState(Callback):
         self.epoch, self._score, self._state = state["epoch"], tuple(state["score"]), state["state"]
 
 
-def _rate_network(network: StagedNetwork, x: Any, y: Any) -> Sequence[float]:
+def _accuracy_and_loss(network: StagedNetwork, x: Any, y: Any) -> Sequence[float]:
     """Return accuracy and minus the log-loss, 1000 rows at a time."""
     batches = torch.split(torch.as_tensor(x).to(next(network.parameters())), 1000)
     log_proba = torch.cat([torch.log_softmax(network(batch).double(), -1) for batch in batches])
@@ -121,15 +113,6 @@ class BestEpochTracker:
         Parameters at the best epoch so far.
     best_epochs : ndarray (G, C)
         That epoch, from 1; 0 before the first evaluation.
-
-    Examples
-    --------
-    >>> fleet = Fleet([1, 2], seeds=[0], candidates=3, dtype=torch.float64, device=torch.device("cpu"))
-    >>> tracker = BestEpochTracker(lambda fleet, group: np.array([[0.5], [0.7], [0.6]]), 1, fleet, epochs=2)
-    >>> tracker.record(slice(None), 1, fleet.theta)
-    >>> tracker.flush(slice(None))
-    >>> tracker.best_epochs.tolist()
-    [[1, 1, 1]]
     """
 
     def __init__(self, score: Score, every: int, fleet: Fleet, epochs: int) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import chunks
-from genlabel.training.batching import MAX_CHUNK_VALUES
+from genlabel.training.batching import MAX_CHUNK_VALUES, StepBlock
 from genlabel.training.networks import MLP
 from genlabel.training.networks.staged import draw_weights
 
@@ -46,12 +46,6 @@ class Fleet:
         Mean training loss of each epoch.
     best_epochs : ndarray (G, C) or None
         Epoch, from 1, that each network was restored to; None for the last one.
-
-    Examples
-    --------
-    >>> fleet = Fleet([1, 2], seeds=[0, 1], candidates=3, dtype=torch.float64, device=torch.device("cpu"))
-    >>> fleet.theta.shape  # 2 tasks, 3 candidates, 2 weights and 2 biases
-    torch.Size([2, 3, 4])
     """
 
     def __init__(
@@ -138,38 +132,8 @@ def relu_scores(layers: Sequence[LayerParams], x: Tensor) -> Tensor:
     return h @ layers[-1].W + layers[-1].b[:, :, None]
 
 
-class GroupBatch(NamedTuple):
-    """One step of every group."""
-
-    x: Tensor
-    """(G, B, d)"""
-    target: Tensor
-    """(G, B, k, J)"""
-    weight: Tensor
-    """(G, B), of sum 1 in each group"""
-    partner: Tensor
-    """(G, B)"""
-    lam: list[Tensor | None]
-    """Mixing weights (G, B) for each depth, or None for no mixing there."""
-
-
-@final
-class Workspace:
-    """Buffers reused by every step: allocation takes longer than many of the products."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[tuple[str, int], Tensor] = {}
-
-    def __call__(self, name: tuple[str, int], like: Tensor, last: int) -> Tensor:
-        """Return a buffer of the shape of a tensor, with another last axis; its content is arbitrary."""
-        buffer, shape = self._buffers.get(name), (*like.shape[:-1], last)
-        if buffer is None or buffer.shape != shape:
-            buffer = self._buffers[name] = like.new_empty(shape)
-        return buffer
-
-
 def linear_gradient(
-    layer: LayerParams, batch: GroupBatch, label_weights: Tensor, grad: LayerParams, weighted: bool
+    layer: LayerParams, step: StepBlock, label_weights: Tensor, grad: LayerParams, weighted: bool
 ) -> Tensor:
     """Write the gradients of softmax regression into `grad`, and return the losses (G, C).
 
@@ -179,33 +143,35 @@ def linear_gradient(
     G, C, d, k = layer.W.shape
     W = layer.W.permute(0, 2, 3, 1).reshape(G, d, k * C)
     b = layer.b.transpose(1, 2).reshape(G, 1, k * C)
-    scores = torch.baddbmm(b, batch.x, W).view(G, -1, k, C)
-    target = (batch.target.flatten(1, 2) @ label_weights).view_as(scores)
-    delta, loss = _cross_entropy(scores, target, batch.weight[:, :, None, None], weighted)
-    grad.W.copy_((batch.x.transpose(1, 2) @ delta.view(G, -1, k * C)).view(G, d, k, C).permute(0, 3, 1, 2))
+    scores = torch.baddbmm(b, step.x, W).view(G, -1, k, C)
+    target = (step.target.flatten(1, 2) @ label_weights).view_as(scores)
+    delta, loss = _cross_entropy(scores, target, step.weight[:, :, None, None], weighted)
+    grad.W.copy_((step.x.transpose(1, 2) @ delta.view(G, -1, k * C)).view(G, d, k, C).permute(0, 3, 1, 2))
     grad.b.copy_(delta.sum(1).transpose(1, 2))
     return loss.sum(1)
 
 
 def relu_gradient(
     layers: Sequence[LayerParams],
-    batch: GroupBatch,
+    step: StepBlock,
     label_weights: Tensor,
     grads: Sequence[LayerParams],
     weighted: bool,
-    workspace: Workspace,
+    workspace: dict[tuple[str, int], Tensor],
 ) -> Tensor:
     """Write the gradients of fully connected ReLU networks into `grads`, and return the losses (G, C).
 
     Batched products over all models, layer by layer; those of few columns are computed as transposes. Mixing at a depth
-    is linear, so that its gradient flows to a row and to its partner. Consecutive steps share a `workspace`.
+    is linear, so that its gradient flows to a row and to its partner. Steps of equal shapes share a `workspace`.
     """
     G, C = layers[0].W.shape[:2]
-    h, inputs, outputs = repeat_models(batch.x, C), [], []
-    mixing: dict[int, tuple[Tensor, Tensor]] = {}
-    for depth, (layer, weight) in enumerate(zip(layers, batch.lam, strict=True)):
-        if weight is not None:
-            lam, partner = (repeat_models(values, C)[:, :, None] for values in (weight, batch.partner))
+    h, inputs, outputs = repeat_models(step.x, C), [], []
+    depths, mixing = step.draw.depth, dict[int, tuple[Tensor, Tensor]]()
+    mixed_depths = set(depths.tolist()) - {0}
+    for depth, layer in enumerate(layers):
+        if depth in mixed_depths:  # groups that mix at another depth have lam = 1 here
+            weight = torch.where(torch.from_numpy(depths == depth).to(h.device)[:, None], step.draw.lam, 1.0)
+            lam, partner = (repeat_models(values, C)[:, :, None] for values in (weight, step.draw.partner))
             mixing[depth] = lam, partner
             h = lam * h + (1.0 - lam) * torch.take_along_dim(h, partner, 1)
         inputs.append(h)
@@ -213,10 +179,10 @@ def relu_gradient(
         if _is_narrow(W):
             h = torch.baddbmm(b.mT, W.mT.contiguous(), h.mT).mT
         else:
-            h = torch.baddbmm(b, h, W, out=workspace(("output", depth), h, W.shape[-1]))
+            h = torch.baddbmm(b, h, W, out=_buffer(workspace, ("output", depth), h, W.shape[-1]))
         outputs.append(h.relu_() if depth < len(layers) - 1 else h)
-    target = (batch.target.flatten(1, 2) @ label_weights).transpose(1, 2).reshape(G * C, *batch.target.shape[1:3])
-    delta, loss = _cross_entropy(outputs[-1], target, repeat_models(batch.weight, C)[:, :, None], weighted)
+    target = (step.target.flatten(1, 2) @ label_weights).transpose(1, 2).reshape(G * C, *step.target.shape[1:3])
+    delta, loss = _cross_entropy(outputs[-1], target, repeat_models(step.weight, C)[:, :, None], weighted)
     for depth in reversed(range(len(layers))):
         x, grad = inputs[depth], grads[depth]
         if _is_narrow(delta):
@@ -225,13 +191,20 @@ def relu_gradient(
             torch.bmm(x.mT, delta, out=grad.W.flatten(0, 1))
         grad.b.copy_(delta.sum(1).view_as(grad.b))
         if depth:
-            buffer = workspace(("delta", depth), x, x.shape[-1])
+            buffer = _buffer(workspace, ("delta", depth), x, x.shape[-1])
             delta = torch.bmm(delta, layers[depth].W.flatten(0, 1).mT, out=buffer)
             if depth in mixing:
                 lam, partner = mixing[depth]
                 delta = (lam * delta).scatter_add_(1, partner.expand_as(delta), (1.0 - lam) * delta)
             torch.ops.aten.threshold_backward.grad_input(delta, outputs[depth - 1], 0.0, grad_input=delta)
     return loss.sum(1).view(G, C)
+
+
+def _buffer(workspace: dict[tuple[str, int], Tensor], name: tuple[str, int], like: Tensor, last: int) -> Tensor:
+    """Return a buffer of the shape of a tensor with another last axis: allocation takes longer than many products."""
+    if name not in workspace:
+        workspace[name] = like.new_empty((*like.shape[:-1], last))
+    return workspace[name]
 
 
 def repeat_models(values: Tensor, C: int) -> Tensor:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import cached_property, partial
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -24,11 +23,9 @@ from genlabel.training.batching import (
     epoch_chunks,
 )
 from genlabel.training.early_stopping import BestEpoch, make_tracker
-from genlabel.training.fleet import Fleet, GroupBatch, Workspace, linear_gradient, relu_gradient
+from genlabel.training.fleet import Fleet, linear_gradient, relu_gradient
 from genlabel.training.optimizers import Adam, Optimizer
 
-EpochRecorder: TypeAlias = Callable[[int, Tensor], None]
-"""Function of an epoch, from 1, and the parameters at its end."""
 AVERAGING_POWER = 8.0
 """Weight of step t in an average of the parameters is t to this power."""
 MAX_PARAMETERS_PER_BLOCK = 700_000
@@ -101,7 +98,14 @@ class FleetTrainer:
         callback: Callback | None = None,
     ) -> None:
         for task in tasks:
-            _check_task(task, len(hidden))
+            if task.X.ndim != 2:
+                raise ValueError(f"X has shape {task.X.shape}; a fleet trains on features (n, d): flatten X")
+            check_depths(task.mixer, len(hidden))
+            mixer, learning = task.mixer, [each for each in task.labelers if each.update_source is not None]
+            if mixer is not None and mixer.max_depth and not mixer.linear:
+                raise ValueError(f"{mixer!r} does not mix hidden layers linearly, as a fleet must; use train_network")
+            if learning:
+                raise ValueError(f"{learning[0]!r} learns while a network trains, not before it; use train_network")
         self.tasks, self.candidates, self._callback = tasks, list(candidates), callback
         self._epochs_per_pass = epochs_per_pass
         sizes = (tasks[0].X.shape[1], *hidden, tasks[0].num_classes)
@@ -109,7 +113,8 @@ class FleetTrainer:
         theta = self._fleet.theta
         batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size * epochs_per_pass)
         rule = Adam() if optimizer is None else optimizer
-        self._optimizer = BatchedOptimizer(theta, candidates, rule, epochs, batches, averaged=averaged)
+        self._optimizer = BatchedOptimizer(theta, candidates, rule, epochs, batches)
+        self._optimizer.average = theta.clone() if averaged else None
         self._plans = [BatchPlan(task, batches, theta, epochs_per_pass) for task in tasks]
         self.tracker = make_tracker(restore_best, tasks, self._fleet, epochs)
         self._losses: list[Tensor] = []
@@ -117,8 +122,7 @@ class FleetTrainer:
     @property
     def fleet(self) -> Fleet:
         """Networks as they are now, or at their best epochs."""
-        current = self._optimizer.theta if self._optimizer.average is None else self._optimizer.average
-        fleet = self._fleet.with_theta(current if self.tracker is None else self.tracker.best)
+        fleet = self._fleet.with_theta(self._optimizer.current if self.tracker is None else self.tracker.best)
         fleet.best_epochs = None if self.tracker is None else self.tracker.best_epochs
         fleet.losses = torch.cat(self._losses).numpy() if self._losses else self._fleet.losses
         return fleet
@@ -129,15 +133,22 @@ class FleetTrainer:
         theta, size = self._optimizer.theta, len(self.tasks)
         if len(self._fleet.sizes) > 2 and theta.device.type == "cpu":  # as many hidden networks as fit in the cache
             size = max(1, MAX_PARAMETERS_PER_BLOCK // (theta.shape[1] * theta.shape[-1]))
-        blocks = chunks(len(self.tasks), size)
-        losses = []
+        blocks, batches, losses = chunks(len(self.tasks), size), self._optimizer.batches, []
         for i, block in enumerate(blocks):
-            optimizer = self._optimizer.of_tasks(block, partial(self._end_epoch, block, i, len(blocks)))
-            self._train_block(optimizer, block, epochs)
+            optimizer, step_losses = self._optimizer.of_tasks(block), list[Tensor]()
+            for epoch, epoch_losses in enumerate(self._train_block(optimizer, block, epochs), 1):
+                step_losses += epoch_losses
+                number = optimizer.steps // batches
+                if self.tracker is not None:
+                    self.tracker.record(block, number, optimizer.current)
+                # Blocks are trained one after the other. Each reports one in `len(blocks)` of its epochs, in turn, so
+                # that progress is even over the whole training.
+                if self._callback is not None and (epoch + i) % len(blocks) == 0:
+                    self._callback.on_epoch_end(number - 1, {})
             if self.tracker is not None:
                 self.tracker.flush(block)
-            losses.append(optimizer.epoch_losses())
-        self._optimizer.steps += epochs * self._optimizer.batches
+            losses.append(mean_by_epoch(step_losses, batches))
+        self._optimizer.steps += epochs * batches
         self._losses.append(torch.cat(losses, 1))
 
     def select(self, candidates: Sequence[int]) -> None:
@@ -149,38 +160,25 @@ class FleetTrainer:
         if self.tracker is not None:
             self.tracker.select(candidates)
 
-    def _end_epoch(self, block: slice, index: int, blocks: int, epoch: int, theta: Tensor) -> None:
-        """Record the networks of a block, and report as many epochs from all blocks as one block has.
-
-        Blocks are trained one after the other. Each reports every `blocks`-th of its epochs, of which the remainder
-        depends on its index, so that progress is even over the whole training.
-        """
-        if self.tracker is not None:
-            self.tracker.record(block, epoch, theta)
-        epoch_of_call = epoch - self._optimizer.steps // self._optimizer.batches
-        if self._callback is not None and (epoch_of_call + index) % blocks == 0:
-            self._callback.on_epoch_end(epoch - 1, {})
-
-    def _train_block(self, optimizer: BatchedOptimizer, block: slice, epochs: int) -> None:
-        """Train the models of some tasks together."""
-        layers, grads = self._fleet.layers(optimizer.theta), self._fleet.layers(optimizer.grad)
+    def _train_block(self, optimizer: BatchedOptimizer, block: slice, epochs: int) -> Iterator[list[Tensor]]:
+        """Train the models of some tasks together; yield the losses (G, C) of the steps of each epoch, at its end."""
+        grad = torch.zeros_like(optimizer.theta)
+        layers, grads = self._fleet.layers(optimizer.theta), self._fleet.layers(grad)
         label_weights = optimizer.theta.new_tensor([candidate.label for candidate in self.candidates]).T.contiguous()
         tasks, plans = self.tasks[block], self._plans[block]
-        workspace, weighted = Workspace(), any(task.class_weight is not None for task in tasks)
+        weighted = any(task.class_weight is not None for task in tasks)
+        losses: list[Tensor] = []
+        workspace: dict[tuple[str, int], Tensor] = {}
         for count in epoch_chunks(tasks, epochs, self._epochs_per_pass):
-            steps = _stack_tasks([plan.steps(count) for plan in plans])
-            partners, lams, depths = steps.draw[:3]
-            for t in range(len(steps.x)):
-                lam: list[Tensor | None] = [None] * len(layers)
-                for depth in set(depths[t].tolist()) - {0}:  # groups that mix at another depth have lam = 1 here
-                    mixes = torch.from_numpy(depths[t] == depth).to(lams.device)[:, None]
-                    lam[depth] = torch.where(mixes, lams[t], 1.0)
-                batch = GroupBatch(steps.x[t], steps.target[t], steps.weight[t], partners[t], lam)
+            for step in _stack_tasks([plan.steps(count) for plan in plans]):
                 if len(layers) == 1:
-                    loss = linear_gradient(layers[0], batch, label_weights, grads[0], weighted)
+                    losses.append(linear_gradient(layers[0], step, label_weights, grads[0], weighted))
                 else:
-                    loss = relu_gradient(layers, batch, label_weights, grads, weighted, workspace)
-                optimizer.step(loss)
+                    losses.append(relu_gradient(layers, step, label_weights, grads, weighted, workspace))
+                optimizer.step(grad)
+                if len(losses) == optimizer.batches:
+                    yield losses
+                    losses = []
 
 
 def train_fleet(
@@ -197,101 +195,61 @@ def train_fleet(
 
 @final
 class BatchedOptimizer:
-    """Optimizer of many models at once: parameters, state and losses of G tasks with C candidates each.
+    """Optimizer of many models at once: G tasks with C candidates each, in steps of `batches` per epoch.
 
-    Parameters
-    ----------
-    theta : Tensor (G, C, size)
-        All parameters; updated in place.
-    candidates : sequence of Hyperparameters
-        Learning rate and weight decay of each of the C models of a task.
-    rule : Optimizer
-    epochs, batches : int
-        Epochs of the run, and steps per epoch.
-    averaged : bool
-        If True, `average` is that of the parameters over the steps, weighted towards late ones.
-    record : callable (epoch from 1, parameters), optional
-        Function called at the end of each epoch with the parameters, or their average.
+    The parameters `theta` (G, C, size) are updated in place. An `average`, if there is one, is that of the parameters
+    over the steps, weighted towards late ones.
     """
 
     def __init__(
-        self,
-        theta: Tensor,
-        candidates: Sequence[Hyperparameters],
-        rule: Optimizer,
-        epochs: int,
-        batches: int,
-        averaged: bool = False,
-        record: EpochRecorder | None = None,
+        self, theta: Tensor, candidates: Sequence[Hyperparameters], rule: Optimizer, epochs: int, batches: int
     ) -> None:
         self.theta = theta
-        self.average = theta.clone() if averaged else None
-        self.epochs, self.batches, self.record = epochs, batches, record
-        self.steps = 0
+        self.average: Tensor | None = None
+        self.epochs, self.batches, self.steps = epochs, batches, 0
         self._rule, self._state = rule, list(rule.start(theta))
         self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
         self._decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
-        self._losses: list[Tensor] = []
 
-    @cached_property
-    def grad(self) -> Tensor:
-        """Gradient buffer, allocated on first use: only optimizers that take steps have one."""
-        return torch.zeros_like(self.theta)
+    @property
+    def current(self) -> Tensor:
+        """The parameters, or their average if there is one."""
+        return self.theta if self.average is None else self.average
 
-    def of_tasks(self, tasks: slice, record: EpochRecorder) -> BatchedOptimizer:
-        """Return an optimizer of some tasks that shares memory with this one, except for the gradient."""
+    def of_tasks(self, tasks: slice) -> BatchedOptimizer:
+        """Return an optimizer of some tasks that shares memory with this one."""
         part = copy(self)
         part.theta = self.theta[tasks]
-        part.__dict__.pop("grad", None)  # the cached gradient of the whole
         part.average = None if self.average is None else self.average[tasks]
         part._state = [state[tasks] for state in self._state]
-        part._losses, part.record = [], record
         return part
 
     def select(self, candidates: Sequence[int]) -> None:
         """Continue with some candidates only; the memory of the others is freed, tensor by tensor."""
         index = torch.tensor(candidates, device=self.theta.device)
-        self.__dict__.pop("grad", None)
         self.theta = self.theta[:, index]
         self.average = None if self.average is None else self.average[:, index]
         for i in range(len(self._state)):
             self._state[i] = self._state[i][:, index]
         self._lr, self._decay = self._lr[index], self._decay[index]
 
-    def step(self, loss: Tensor) -> None:
-        """Take a step along `grad`, the gradient of the losses (G, C)."""
-        self._losses.append(loss)
-        self.grad.addcmul_(self.theta, self._decay)
+    def step(self, grad: Tensor) -> None:
+        """Take a step along a gradient of the shape of `theta`, which is overwritten."""
+        grad.addcmul_(self.theta, self._decay)
         self.steps += 1
         rate = self._lr * self._rule.factor((self.steps - 1) // self.batches, self.epochs)
-        self._rule.step(self.theta, self.grad, self._state, rate, self.steps)
+        self._rule.step(self.theta, grad, self._state, rate, self.steps)
         if self.average is not None:
             self.average.lerp_(self.theta, (AVERAGING_POWER + 1.0) / (self.steps + AVERAGING_POWER))
-        if self.steps % self.batches == 0 and self.record is not None:
-            self.record(self.steps // self.batches, self.theta if self.average is None else self.average)
-
-    def epoch_losses(self) -> Tensor:
-        """Return the mean loss of each epoch trained, (epochs, G, C), in float64 on the CPU."""
-        losses = torch.stack(self._losses).cpu().double()
-        return losses.view(-1, self.batches, *self.theta.shape[:2]).mean(1)
 
 
-def _check_task(task: TrainingTask, depth: int) -> None:
-    """Raise if a task does not suit a fleet, whose labels are known in advance, with `depth` hidden layers."""
-    if task.X.ndim != 2:
-        raise ValueError(f"X has shape {task.X.shape}; a fleet trains on features (n, d): flatten X")
-    check_depths(task.mixer, depth)
-    if task.mixer is not None and task.mixer.max_depth and not task.mixer.linear:
-        raise ValueError(f"{task.mixer!r} does not mix hidden layers linearly, as a fleet must; use train_network")
-    for labeler in task.labelers:
-        if labeler.update_source is not None:
-            raise ValueError(
-                f"{labeler!r} learns while a network trains; a fleet has no such labels; use train_network"
-            )
+def mean_by_epoch(losses: list[Tensor], batches: int) -> Tensor:
+    """Return the mean losses (epochs, G, C) of steps (G, C), in float64 on the CPU."""
+    return torch.stack(losses).cpu().double().view(-1, batches, *losses[0].shape).mean(1)
 
 
-def _stack_tasks(blocks: Sequence[StepBlock]) -> StepBlock:
-    """Stack the tasks' steps along a second axis, (T, G, B, ...), padded by rows of weight 0 that are not mixed."""
+def _stack_tasks(blocks: Sequence[StepBlock]) -> Iterator[StepBlock]:
+    """Yield the steps of all tasks together, (G, B, ...), padded by rows of weight 0 that are not mixed."""
     first, size = blocks[0], max(block.x.shape[1] for block in blocks)
     shape = (len(first.x), len(blocks), size)
     x, target = (values.new_zeros(*shape, *values.shape[2:]) for values in first[:2])
@@ -301,4 +259,5 @@ def _stack_tasks(blocks: Sequence[StepBlock]) -> StepBlock:
         rows = slice(block.x.shape[1])
         x[:, g, rows], target[:, g, rows], weight[:, g, rows] = block[:3]
         partner[:, g, rows], lam[:, g, rows] = block.draw[:2]
-    return StepBlock(x, target, weight, MixParams(partner, lam, np.stack([block.draw.depth for block in blocks], 1)))
+    depth = np.stack([block.draw.depth for block in blocks], 1)
+    return map(StepBlock, x, target, weight, map(MixParams, partner, lam, depth))

@@ -131,12 +131,7 @@ def _crop(images: Tensor, index: Tensor, vertical: Tensor, horizontal: Tensor) -
 
 @torch.no_grad()
 def predict_scores(network: torch.nn.Module, x: Any, batch_size: int = 1000) -> Tensor:
-    """Return the scores (N, k) of images, uint8 or in [0, 1], by the network in evaluation mode; float32, on the CPU.
-
-    >>> from genlabel.training.networks import LeNet5
-    >>> predict_scores(LeNet5(seed=0), np.zeros((3, 1, 28, 28), np.uint8)).shape
-    torch.Size([3, 10])
-    """
+    """Return the scores (N, k) of images, uint8 or in [0, 1], by the network in evaluation mode; float32 on the CPU."""
     images, like = torch.as_tensor(x), next(network.parameters())
     size, scores = check_count("batch_size", batch_size), []
     with eval_mode(network):

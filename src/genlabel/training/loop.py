@@ -1,30 +1,39 @@
-"""Training loop over one network, for any batches and any step."""
+"""Training loop over one network, for any batches, and its step: draw, mix, observe, label, loss."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel._arrays import as_rng
+from genlabel._arrays import as_rng, one_hot, to_device
 from genlabel._progress import Callback, combine_callbacks
 from genlabel._runtime import broadcast_from_rank0
+from genlabel._validation import check_choice
 from genlabel.labeling import Labeler, LinearLabel
-from genlabel.mixing import Mixer
-from genlabel.mixing.base import check_within_batch
+from genlabel.labeling.base import observe_and_label
+from genlabel.mixing import Mixer, MixParams
+from genlabel.mixing.base import BatchInfo, blend, check_within_batch, draw_to_device, identity_params, mix_batch
 from genlabel.training.batching import Batch, check_depths
-from genlabel.training.checkpoint import Checkpoint
-from genlabel.training.compile import CompileConfig, Stepper, cudnn_autotune, resolve_compile_config
+from genlabel.training.checkpoint import Checkpoint, Stateful
+from genlabel.training.compile import (
+    CompileConfig,
+    StepInputs,
+    Stepper,
+    cudnn_autotune,
+    frozen_batchnorm_stats,
+    resolve_compile_config,
+)
 from genlabel.training.early_stopping import BestState, Validation
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
-from genlabel.training.step import NetworkStep, Step
 
 
 def train_network(
@@ -142,9 +151,8 @@ def run_epochs(
     graphs = config.graphs and step.capturable
     weights = [weight for network in step.networks for weight in network.parameters()]
     torch_optimizer = rule.for_network(weights, learning_rate, weight_decay, captured=graphs)
-    losses: list[Tensor] = []
-    if checkpoint is not None:
-        losses = checkpoint.load(step.modules, torch_optimizer, step.rng, weights[0].device)
+    parts: dict[str, Stateful] = {**step.modules, "optimizer": torch_optimizer}
+    losses = [] if checkpoint is None else checkpoint.load(parts, step.rng, weights[0].device)
     broadcast_from_rank0([*weights, *(buffer for network in step.networks for buffer in network.buffers())])
     stepper = Stepper(step.loss, torch_optimizer, graphs)
     with _train_mode(step.networks), cudnn_autotune(config):
@@ -164,7 +172,7 @@ def run_epochs(
             if callback is not None:
                 callback.on_epoch_end(epoch, {"loss": losses[-1]})
             if checkpoint is not None:
-                checkpoint.save(step.modules, torch_optimizer, step.rng, losses, last=epoch + 1 == epochs)
+                checkpoint.save(parts, step.rng, losses, last=epoch + 1 == epochs)
     values = torch.stack(losses).cpu().double().numpy() if losses else np.empty(0)
     if not np.isfinite(values).all():
         epoch = int(np.isfinite(values).argmin())
@@ -183,3 +191,172 @@ def _train_mode(networks: Sequence[StagedNetwork]) -> Iterator[None]:
     finally:
         for network, mode in zip(networks, before, strict=True):
             network.train(mode)
+
+
+class Step(ABC):
+    """Base class of training steps without the update: it prepares a batch, and a subclass defines the loss.
+
+    `networks` are those whose weights are updated; "network" is the classifier. The mixer draws for batches that bring
+    no draw.
+    """
+
+    def __init__(
+        self, networks: dict[str, StagedNetwork], mixer: Mixer | None, rng: np.random.Generator, config: CompileConfig
+    ) -> None:
+        self.networks = list(networks.values())
+        self.modules = dict[str, Stateful](networks)
+        """Everything that a run learns, for checkpoints."""
+        self.capturable = True
+        """True if the loss is a function of tensors alone, which may be captured in a CUDA graph. False leaves the draw
+        in arrays, which a density that is evaluated outside of torch needs."""
+        self.mixer, self.rng, self.config = mixer, rng, config
+        self.num_classes = networks["network"].num_classes
+        self.like = next(networks["network"].parameters())  # a tensor with the dtype and device of the network
+        self._even_weights = self.like.new_empty(0)
+
+    @abstractmethod
+    def loss(self, batch: StepInputs) -> Tensor:
+        """Return the loss."""
+
+    def check(self) -> None:  # noqa: B027
+        """Warn about faults; called after each epoch."""
+
+    def prepare(self, batch: Batch) -> StepInputs:
+        """Return the batch as tensors on the device, with its draw and its weights, of sum 1."""
+        x = to_device(batch.x, self.like, self.like.dtype)
+        if x.ndim == 4:
+            channels_last = self.config.channels_last
+            x = x.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+        draw = batch.draw
+        if draw is None:
+            n = len(x)
+            draw = identity_params(n) if self.mixer is None else self.mixer.draw(n, self.rng, x, batch.y)
+        if batch.weight is None and draw.weight is not None:
+            weight = to_device(draw.weight, x, x.dtype)
+            weight = weight / weight.sum()
+        elif batch.weight is None:
+            if len(self._even_weights) != len(x):
+                self._even_weights = x.new_full((len(x),), 1.0 / len(x))
+            weight = self._even_weights
+        else:
+            weight = to_device(batch.weight, x, x.dtype)
+            if batch.draw is None:  # weights that come with a draw are final
+                weight = blend(weight, draw)
+                if draw.weight is not None:
+                    weight = weight * to_device(draw.weight, x, x.dtype)
+                weight = weight / weight.sum()
+        labels = torch.as_tensor(batch.y)
+        if self.num_classes is not None:
+            _check_labels(labels, self.num_classes)
+        labels = to_device(labels, x)
+        labels = labels if labels.ndim == 1 else labels.to(x.dtype)
+        return StepInputs(x, labels, weight, draw_to_device(draw, x) if self.capturable else draw, batch.info)
+
+    def targets(self, labels: Tensor, scores: Tensor) -> Tensor:
+        """Return the labels before mixing as rows on the simplex, (n, k), k being the outputs of the network."""
+        if self.num_classes is None:
+            self.num_classes = scores.shape[1]
+            _check_labels(labels, self.num_classes)
+        return labels if labels.ndim == 2 else one_hot(labels.long(), self.num_classes, self.like.dtype)
+
+
+def _check_labels(y: Tensor, k: int) -> None:
+    """Raise unless labels are class indices (n,) or rows on the simplex (n, k); to read a GPU would wait for it."""
+    if y.is_cuda:
+        return
+    if y.ndim == 1:
+        if y.is_floating_point() or not bool(((y >= 0) & (y < k)).all()):
+            values = np.unique(y.numpy())[:5].tolist()
+            raise ValueError(f"y has values such as {values}; it must hold class indices, 0 to {k - 1}")
+    elif y.shape[1:] != (k,) or not bool((y >= 0).all()) or not bool(((y.sum(1) - 1.0).abs() < 1e-3).all()):
+        shape = tuple(y.shape)
+        raise ValueError(f"y has shape {shape}; soft labels must be (n, {k}), not negative, each row of sum 1")
+
+
+@final
+class NetworkStep(Step):
+    """Loss of one network on batches that are mixed and labeled (arXiv Alg. 1 and 3)."""
+
+    def __init__(
+        self,
+        network: StagedNetwork,
+        mixer: Mixer | None,
+        labeler: Labeler,
+        class_weight: NDArray[np.float64] | None,
+        rng: np.random.Generator,
+        config: CompileConfig,
+    ) -> None:
+        super().__init__({"network": network}, mixer, rng, config)
+        self.capturable = not labeler.needs_inputs
+        if labeler.update_source is not None:
+            check_choice("update_source", labeler.update_source, ["clean", "mixed"])
+        self.network, self.labeler = network, labeler
+        self.class_weight = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
+        self._mix_batch, self._observe_and_label = config.compile(mix_batch), config.compile(observe_and_label)
+        self._cross_entropy = config.compile(soft_cross_entropy)
+        if labeler.state is not None:
+            labeler.state.to(self.like.device)
+            self.modules["labeler"] = labeler.state
+
+    def check(self) -> None:
+        """Let the labeler check its labels."""
+        self.labeler.check()
+
+    def loss(self, batch: StepInputs) -> Tensor:
+        """Return the cross-entropy of the mixed batch with its labels."""
+        net, labeler = self.network, self.labeler
+        x, draw, depth = batch.x, batch.draw, int(batch.draw.depth)
+        with self.config.autocast(self.like.device):
+            mixes_input = depth == 0 or labeler.needs_inputs
+            points = self._mix_batch(self.mixer, x, draw, batch.info) if mixes_input else x
+            h = points if depth == 0 else self._mix_batch(self.mixer, net.encode(x, depth), draw, batch.info)
+            features = net.encode(h, net.depth, start=depth)
+            scores = net.decode(features, net.depth)
+        clean_features = None
+        if labeler.update_source == "clean":
+            # NOTE[PAPER]: the features are those of training mode, like the features of mixed points that they are
+            # compared with; but the running statistics of batch normalization stay those of the mixed batches.
+            with torch.no_grad(), frozen_batchnorm_stats(net), self.config.autocast(x.device):
+                clean_features = net.encode(x[: num_observed(labeler, len(x))], net.depth)
+        targets = self.targets(batch.labels, scores)
+        inputs = features.detach() if labeler.update_source else points
+        target = label_batch(labeler, inputs, targets, draw, batch.info, clean_features, self._observe_and_label)
+        if target.shape != scores.shape:
+            raise ValueError(
+                f"{labeler!r} gave labels {tuple(target.shape)} for scores {tuple(scores.shape)}; fit it to the "
+                "classes of the network"
+            )
+        if self.class_weight is not None:
+            target = target * self.class_weight
+        return self._cross_entropy(scores.to(target.dtype), target, batch.weight)
+
+
+def num_observed(labeler: Labeler, n: int) -> int:
+    """Return the number of rows of a batch of n that make the additional pass of update_source="clean"."""
+    return max(2, round(labeler.observed_fraction * n))
+
+
+def label_batch(
+    labeler: Labeler,
+    inputs: Tensor,
+    targets: Tensor,
+    draw: MixParams,
+    info: BatchInfo | None = None,
+    clean_features: Tensor | None = None,
+    observe_and_label: Callable[..., Tensor] = observe_and_label,
+) -> Tensor:
+    """Return labels (n, k) of mixed points; for a labeler that learns, of features, which it observes first.
+
+    `clean_features` are those of the first rows before mixing, for update_source="clean" (arXiv Alg. 3).
+    """
+    if labeler.update_source is None:
+        labels: Tensor = labeler.label(inputs, targets, draw, info)
+        return labels
+    labeler.allocate(inputs)
+    observed = inputs if clean_features is None else clean_features
+    return observe_and_label(labeler, observed, targets[: len(observed)], inputs, targets, draw, info)
+
+
+def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """Return sum_i w_i sum_c -y_ic log softmax(s_i)_c: linear in the target, so one matrix serves every method."""
+    return -(weight * (target * torch.log_softmax(scores, dim=-1)).sum(-1)).sum()

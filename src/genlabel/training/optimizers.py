@@ -133,11 +133,7 @@ def _rate_options(lr: float, captured: bool) -> dict[str, Any]:
 
 
 def resolve_optimizer(optimizer: str | Optimizer) -> Optimizer:
-    """Return the optimizer named "adam" or "sgd", or the given one.
-
-    >>> resolve_optimizer("sgd")
-    SGD(momentum=0.9, milestones=(0.5, 0.75), decay=0.1)
-    """
+    """Return the optimizer named "adam" or "sgd", or the given one."""
     if isinstance(optimizer, Optimizer):
         return optimizer
     known: dict[str, Optimizer] = {"adam": Adam(), "sgd": SGD()}

@@ -23,17 +23,7 @@ GROUP_WIDTHS = (1, 2, 4, 8)
 
 
 class Stages(StagedNetwork):
-    """Base class of networks that are a list of stages and a last linear layer; a subclass defines both.
-
-    >>> class Small(Stages):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.stages = nn.ModuleList([nn.Linear(2, 4), nn.Tanh()])
-    ...         self.head = nn.Linear(4, 3)
-    >>> network, x = Small(), torch.ones(1, 2)
-    >>> network.depth, bool((network.decode(network.encode(x, 1), 1) == network(x)).all())
-    (2, True)
-    """
+    """Base class of networks that are a list of stages and a last linear layer; a subclass defines both."""
 
     stages: nn.ModuleList
     head: nn.Linear
@@ -72,8 +62,8 @@ class Normalize(nn.Module):
     def __init__(self, channels: int, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
         super().__init__()
         for name, value in (("mean", mean), ("std", std)):
-            values = torch.tensor(np.broadcast_to(np.asarray(value, dtype=np.float32), (channels,)).copy())
-            self.register_buffer(name, values.view(1, -1, 1, 1))
+            values = np.broadcast_to(np.asarray(value, np.float32), (channels,)).copy()
+            self.register_buffer(name, torch.from_numpy(values).view(1, -1, 1, 1))
         if not bool((self.std > 0).all()):
             raise ValueError(f"std={std!r} must be above 0 for every channel; 1 leaves the pixels unchanged")
 
@@ -220,9 +210,10 @@ class _ResidualNetwork(Stages):
         widths = [width * factor for factor in (1, *GROUP_WIDTHS)]
         with _seeded(seed):
             stem: list[nn.Module] = [Normalize(in_channels, mean, std), _convolution(in_channels, width)]
-            groups: list[list[nn.Module]] = []
-            for i, (n_in, n_out) in enumerate(pairwise(widths)):
-                groups.append([self.block(n_in, n_out, 2 if i else 1), self.block(n_out, n_out, 1)])
+            groups: list[list[nn.Module]] = [
+                [self.block(n_in, n_out, 2 if i else 1), self.block(n_out, n_out, 1)]
+                for i, (n_in, n_out) in enumerate(pairwise(widths))
+            ]
             end: nn.Module = _Pool()
             if self.block is _Block:
                 stem += [nn.BatchNorm2d(width), nn.ReLU()]
@@ -246,13 +237,10 @@ class ResNet18(_ResidualNetwork):
 
     Parameters
     ----------
-    num_classes, in_channels : int
-    mean, std : float or sequence of float
-        Mean and standard deviation of the pixels, with which they are normalized.
+    num_classes, in_channels, mean, std, seed
+        As in :class:`LeNet5`.
     width : int
         Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
-    seed : int, Generator or None
-        Seed of the initial weights, which are PyTorch's.
 
     Examples
     --------
@@ -286,11 +274,6 @@ class SmallConvNet(Stages):
     in_channels, num_classes : int
     width : int
     seed : int, Generator or None
-
-    Examples
-    --------
-    >>> SmallConvNet(2, 3, seed=0)(torch.rand(5, 2, 28, 28)).shape
-    torch.Size([5, 3])
     """
 
     def __init__(self, in_channels: int, num_classes: int, width: int = 32, seed: Any = None) -> None:

@@ -115,9 +115,7 @@ class MLP(StagedNetwork):
     def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
         """Apply the hidden layers from `start` up to `depth`."""
         if not 0 <= start <= depth <= self.depth:
-            raise ValueError(
-                f"depth={depth} from start={start} must lie in 0..{self.depth}, the hidden layers of this network"
-            )
+            raise ValueError(f"depth={depth} from start={start} must lie in 0..{self.depth}, the hidden layers")
         for layer in self.layers[start:depth]:
             x = torch.relu(layer(x))
         return x
@@ -151,11 +149,7 @@ class MLP(StagedNetwork):
 
 
 def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
-    """Draw initial weights for layers of the given sizes.
-
-    >>> [(W.shape, b.shape) for W, b in draw_weights([4, 8, 3], np.random.default_rng(0))]
-    [((4, 8), (8,)), ((8, 3), (3,))]
-    """
+    """Draw initial weights for layers of the given sizes."""
     sizes = [check_count("a layer's size", size) for size in sizes]
     return [
         (rng.uniform(-1, 1, (n_in, n_out)) / n_in**0.5, rng.uniform(-1, 1, n_out) / n_in**0.5)
@@ -180,22 +174,10 @@ class Ensemble(nn.Module):
         Log class priors; needed unless the weight is 1 and the prior weight 0.
     prior_weight : float
         Weight e of the class priors.
-
-    Examples
-    --------
-    >>> networks = [MLP(2, 3, seed=seed) for seed in (0, 1)]
-    >>> x = torch.ones(1, 2)
-    >>> mean = sum(torch.softmax(network(x), 1) for network in networks) / 2
-    >>> bool(torch.allclose(torch.softmax(Ensemble(networks)(x), 1), mean))
-    True
     """
 
     def __init__(
-        self,
-        networks: Sequence[nn.Module],
-        weight: float = 1.0,
-        log_prior: Tensor | None = None,
-        prior_weight: float = 0.0,
+        self, networks: Sequence[nn.Module], weight: float = 1.0, log_prior: Any = None, prior_weight: float = 0.0
     ) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
@@ -218,10 +200,6 @@ class Ensemble(nn.Module):
 
 @torch.no_grad()
 def log_proba_of(network: nn.Module, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the log-probabilities (m, k) of points (m, d) under a network on the CPU.
-
-    >>> log_proba_of(MLP(2, 3, seed=0, dtype=torch.float64), np.zeros((5, 2))).shape
-    (5, 3)
-    """
+    """Return the log-probabilities (m, k) of points (m, d) under a network on the CPU."""
     scores = [network(torch.from_numpy(X[rows])) for rows in chunks(len(X), MAX_CHUNK_ROWS)]
     return np.asarray(torch.log_softmax(torch.cat(scores), dim=1).numpy())
