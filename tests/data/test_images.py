@@ -84,7 +84,7 @@ def test_idx_files_are_read_back(tmp_path: Path, folder: str, dot: bool, packed:
     np.testing.assert_array_equal(np.concatenate([images.x_train, images.x_test]), X[:, :1])
     np.testing.assert_array_equal(np.concatenate([images.y_train, images.y_test]), Y)
     assert images.x_train.flags.writeable
-    assert (images.classes, images.name) == (["0", "1", "2"], "mnist")
+    assert (images.classes, images.name) == ([0, 1, 2], "mnist")
 
 
 @pytest.mark.parametrize("folder", ["cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10"])
@@ -107,7 +107,7 @@ def test_the_binary_cifar100_has_its_fine_labels(tmp_path: Path, named: bool) ->
     images = load_images("cifar100", tmp_path)
     np.testing.assert_array_equal(images.x_train, X[:9])
     np.testing.assert_array_equal(images.y_test, Y[9:])
-    assert images.classes == (["apple", "bee", "crab"] if named else ["0", "1", "2"])
+    assert images.classes == (["apple", "bee", "crab"] if named else [0, 1, 2])
 
 
 SHAPES = {
@@ -118,9 +118,9 @@ SHAPES = {
     "float": (lambda x: x / 255.0, lambda x: x),
 }
 LABELS = {
-    "(N,)": (Y, ["0", "1", "2"]),
-    "(N, 1)": (Y[:, None], ["0", "1", "2"]),
-    "gaps": (np.array([3, 5, 40])[Y], ["3", "5", "40"]),
+    "(N,)": (Y, [0, 1, 2]),
+    "(N, 1)": (Y[:, None], [0, 1, 2]),
+    "gaps": (np.array([3, 5, 40])[Y], [3, 5, 40]),
     "text": (np.array(["NA", "b", "c"])[Y], ["NA", "b", "c"]),
 }
 

@@ -67,14 +67,24 @@ def train_images(
         typer.Option(help="The mixing weights are drawn from Beta(alpha, alpha).", show_default="1, manifold 2"),
     ] = None,
     lam_per: Annotated[LamPer, typer.Option(help="A mixing weight for each image or for each batch.")] = LamPer.sample,
-    gamma: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the generated label.")] = 0.1,
+    gamma: Annotated[
+        str | None,
+        typer.Option(
+            help="Weight of the generative label, 0 to 1; auto follows how well it predicts.",
+            show_default="0.1",
+        ),
+    ] = None,
     beta: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Decay of the moving averages of the Gaussians.")
-    ] = 0.95,
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Decay of the moving averages of the Gaussians.", show_default="0.95"),
+    ] = None,
     statistics: Annotated[
-        Statistics,
-        typer.Option(help="Points of the Gaussians: nearly clean mixed points, all clean points, or some of these."),
-    ] = Statistics.near,
+        Statistics | None,
+        typer.Option(
+            help="Points of the Gaussians: nearly clean mixed points, all clean points, or some of these.",
+            show_default="near",
+        ),
+    ] = None,
     augment: Annotated[
         bool | None,
         typer.Option("--augment/--no-augment", help="Random crops and flips.", show_default="for color images"),
@@ -105,6 +115,8 @@ def train_images(
     settings = {name: getattr(value, "value", value) for name, value in locals().items() if name in SETTINGS}
     settings["held_out"] = val_fraction
     with options.one_line_errors(), ProgressDisplay(f"loading {data}", quiet=_rank() > 0):
+        if gamma is not None and gamma.replace(".", "", 1).isdigit():
+            settings["gamma"] = float(gamma)
         options.check_jobs(jobs)
         if resume and restart:
             raise ValueError("--resume continues a run and --restart deletes it; give one of them")

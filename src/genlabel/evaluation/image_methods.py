@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel._validation import check_choice
+from genlabel._validation import check_choice, check_interval
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, LinearLabel, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
@@ -22,6 +22,8 @@ IMAGE_METHODS = (
 """Names of methods; those with "genlabel" have the labels of arXiv Alg. 3 instead of linear ones."""
 MANIFOLD_DEPTHS = (0, 1, 2)
 """NOTE[PAPER]: the depths of manifold mixup are not given: here the input, or the first or second stage."""
+LABEL_DEFAULTS: dict[str, Any] = {"gamma": 0.1, "beta": 0.95, "statistics": "near"}
+"""Options of the methods with GenLabel; those of the paper, but for the statistics."""
 LENET_SIZES = range(8, 33)
 """Sides of the images for which "auto" chooses LeNet-5."""
 
@@ -46,13 +48,26 @@ class ImageMethod(NamedTuple):
         train_adamixup_network(network, batches, policy=policy, critic=critic, **options)
 
 
+def label_options(method: str, **options: Any) -> dict[str, Any]:
+    """Return gamma, beta and statistics of a method, the defaults for None; raise if it has no generative labels."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if given and "genlabel" not in method:
+        settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise ValueError(f"{settings} has no effect with method={method!r}, which has no generative labels")
+    if isinstance(gamma := given.get("gamma", 0.0), str):
+        check_choice("gamma", gamma, ["auto"], also="a number from 0 to 1")
+    else:
+        check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+    return LABEL_DEFAULTS | given
+
+
 def make_image_method(
     method: str,
     num_classes: int,
     *,
     alpha: float | None = None,
     lam_per: str = "sample",
-    gamma: float = 0.1,
+    gamma: float | str = 0.1,
     beta: float = 0.95,
     statistics: str = "near",
 ) -> ImageMethod:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from torch import Tensor
+from torch import Tensor, nn
 
 from genlabel import metrics
 from genlabel._arrays import as_numpy
@@ -23,13 +23,14 @@ from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_choice, check_count, check_interval, check_positive
 from genlabel.data.datasets import ImageDataset
 from genlabel.data.datasets.images import hold_out
-from genlabel.evaluation.image_methods import choose_network, make_image_method
+from genlabel.evaluation.image_methods import IMAGE_METHODS, choose_network, label_options, make_image_method
 from genlabel.training import Checkpoint, ImageBatches
 from genlabel.training.checkpoint import save_atomically
 from genlabel.training.compile import resolve_compile_config
 from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.networks.convolutional import IMAGE_NETWORKS
+from genlabel.training.networks.wrapped import WrappedNetwork
 from genlabel.training.optimizers import Optimizer, resolve_optimizer
 
 SETTINGS = (
@@ -55,9 +56,9 @@ class TrainedImages:
 
     network: StagedNetwork
     """Network after the last epoch, in evaluation mode, on the device of the training."""
-    architecture: tuple[str, dict[str, Any]]
-    """Name and arguments of the network."""
-    classes: list[str]
+    architecture: tuple[str | None, dict[str, Any]]
+    """Name and arguments of the network; None and no arguments for a network of one's own."""
+    classes: list[Any]
     history: list[dict[str, float]]
     """Metrics of each epoch: epoch (from 1), loss, images_per_second, held_out_accuracy and held_out_log_loss (both NaN
     without held-out images)."""
@@ -73,17 +74,20 @@ class TrainedImages:
 
     def save(self, path: str | Path, best: bool = False) -> None:
         """Write the network of the last epoch, or of the best one, to a file that :func:`load_network` reads."""
-        if best and self.best_state is None:
-            raise ValueError("best=True needs held-out images; train with held_out=0.1")
         state = self.best_state if best else _state_on_cpu(self.network)
+        if state is None:
+            raise ValueError("best=True needs held-out images; train with held_out=0.1")
         name, arguments = self.architecture
+        if isinstance(self.network, WrappedNetwork):
+            state = {key.removeprefix("module."): value for key, value in state.items()}
         save_atomically({"network": name, "arguments": arguments, "classes": self.classes, "state": state}, path)
 
 
-def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
-    """Load a network that :meth:`TrainedImages.save` wrote, in evaluation mode, and the names of its classes.
+def load_network(path: str | Path, network: nn.Module | None = None) -> tuple[nn.Module, list[Any]]:
+    """Load a network that :meth:`TrainedImages.save` wrote, in evaluation mode, and its classes.
 
-    It takes pixels in [0, 1], (n, c, h, w). Only tensors and plain values are read from the file.
+    It takes pixels in [0, 1], (n, c, h, w). Only tensors and plain values are read from the file: the weights of a
+    network of one's own are loaded into `network`, a new object of the same class.
 
     Examples
     --------
@@ -105,7 +109,11 @@ def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
         raise ValueError(f"{str(path)!r} is not a saved network; {hint}") from error
     if not isinstance(saved, dict) or saved.keys() != {"network", "arguments", "classes", "state"}:
         raise ValueError(f"{str(path)!r} is not a saved network, perhaps a checkpoint or a state dict; {hint}")
-    network = IMAGE_NETWORKS[saved["network"]](**saved["arguments"])
+    if (saved["network"] is None) != (network is not None):
+        reason = "is of one's own" if network is None else f"is {saved['network']!r}"
+        raise ValueError(f"the network of {str(path)!r} {reason}; pass network= for networks of one's own only")
+    if network is None:
+        network = IMAGE_NETWORKS[saved["network"]](**saved["arguments"])
     network.load_state_dict(saved["state"])
     return network.eval(), saved["classes"]
 
@@ -114,16 +122,16 @@ def train_images(
     images: ImageDataset,
     *,
     method: str = "genlabel",
-    network: str = "auto",
+    network: str | nn.Module = "auto",
     epochs: int = 30,
     learning_rate: float = 0.1,
     weight_decay: float = 1e-4,
     batch_size: int = 128,
     alpha: float | None = None,
     lam_per: str = "sample",
-    gamma: float = 0.1,
-    beta: float = 0.95,
-    statistics: str = "near",
+    gamma: float | str | None = None,
+    beta: float | None = None,
+    statistics: str | None = None,
     augment: bool | None = None,
     optimizer: str | Optimizer = "sgd",
     seed: int = 0,
@@ -142,8 +150,10 @@ def train_images(
     images : ImageDataset
     method : str
         One of `IMAGE_METHODS`.
-    network : "auto", "lenet5", "resnet18" or "preact-resnet18"
-        "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others.
+    network : "auto", "lenet5", "resnet18", "preact-resnet18" or Module
+        "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others. A module of one's own is
+        trained in place; it takes pixels in [0, 1], (n, c, h, w), and its last layer is an `nn.Linear` with an output
+        for each class. Manifold mixup needs a :class:`genlabel.training.networks.StagedNetwork`.
     epochs : int
     learning_rate, weight_decay : float
     batch_size : int
@@ -152,8 +162,11 @@ def train_images(
         AdaMixup learns its own weights.
     lam_per : "sample" or "batch"
         Draw a lam for each image, or one for each batch as in the paper.
-    gamma, beta, statistics
-        Options of the methods with GenLabel: share of the generated label, decay, and the rows of the moments; see
+    gamma : float or "auto", optional
+    beta : float, optional
+    statistics : str, optional
+        Options of the methods with GenLabel: weight of the generative label (0.1; "auto" follows how well it predicts,
+        see :class:`genlabel.OnlineGenLabel`), decay (0.95), and the rows of the moments ("near"), see
         :class:`genlabel.densities.OnlineGaussianDensity`.
     augment : bool, optional
         Crop and flip at random; by default for images of three channels.
@@ -187,9 +200,12 @@ def train_images(
     check_count("seed", seed, low=0)
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate, "0.1 is the default")
-    image_method = make_image_method(
-        method, len(images.classes), alpha=alpha, lam_per=lam_per, gamma=gamma, beta=beta, statistics=statistics
-    )
+    check_choice("method", method, IMAGE_METHODS)
+    if method == "vanilla" and alpha is not None:
+        raise ValueError(f"alpha={alpha!r} has no effect with method='vanilla', which mixes nothing")
+    labels = label_options(method, gamma=gamma, beta=beta, statistics=statistics)
+    arguments |= labels
+    image_method = make_image_method(method, len(images.classes), alpha=alpha, lam_per=lam_per, **labels)
     resolved_optimizer = resolve_optimizer(optimizer)
     torch_device = _resolve_device(device)
     if isinstance(held_out, float):
@@ -197,9 +213,8 @@ def train_images(
         held_out = int(held_out * len(images.y_train))
     training, validation = hold_out(images.y_train, check_count("held_out", held_out, low=0), seed)
     x, y = images.x_train[training], images.y_train[training]
-    network, network_arguments = choose_network(network, x, len(images.classes))
-    weights_rng = np.random.default_rng(seed).spawn(1)[0]
-    net = IMAGE_NETWORKS[network](**network_arguments, seed=weights_rng).to(torch_device)
+    net, architecture = _make_network(network, x, len(images.classes), np.random.default_rng(seed).spawn(1)[0])
+    net = net.to(torch_device)
     crops = x.shape[1] == 3 if augment is None else augment
     batches = ImageBatches(
         x, y, batch_size=batch_size, mixer=image_method.mixer, augment=crops, seed=seed, device=torch_device
@@ -213,7 +228,11 @@ def train_images(
     for array in (images.x_train, images.y_train, images.x_test, images.y_test):
         checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
     settings = {name: arguments[name] for name in SETTINGS}
-    settings |= {"network": network, "optimizer": repr(resolved_optimizer), "data": checksum}
+    settings |= {
+        "network": architecture[0] or type(network).__qualname__,
+        "optimizer": repr(resolved_optimizer),
+        "data": checksum,
+    }
     n = len(batches) * min(batch_size, len(x))
     x_val, y_val = images.x_train[validation], images.y_train[validation]
     history = _TrainingHistory(net, x_val, y_val, n, settings, checkpoint, callback)
@@ -239,8 +258,25 @@ def train_images(
         net.load_state_dict(history.best_state)
         best_test = _score_images(net, images.x_test, images.y_test)
         net.load_state_dict(last_state)
-    architecture, best = (network, network_arguments), (history.best_epoch, history.best_state, best_test)
+    best = (history.best_epoch, history.best_state, best_test)
     return TrainedImages(net.eval(), architecture, images.classes, history.history, test, *best, seconds)
+
+
+def _make_network(
+    network: str | nn.Module, x: NDArray[np.uint8], num_classes: int, rng: np.random.Generator
+) -> tuple[StagedNetwork, tuple[str | None, dict[str, Any]]]:
+    """Return a network by name, with its name and arguments, or a module of one's own as a staged network."""
+    if isinstance(network, str):
+        name, arguments = choose_network(network, x, num_classes)
+        return IMAGE_NETWORKS[name](**arguments, seed=rng), (name, arguments)
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"network={network!r} must be a name, such as 'resnet18', or a torch.nn.Module")
+    if isinstance(network, StagedNetwork):
+        return network, (None, {})
+    wrapped = WrappedNetwork(network, num_classes)
+    device = next(network.parameters()).device
+    wrapped.check(torch.from_numpy(x[:2]).to(device, torch.float32) / 255.0)
+    return wrapped, (None, {})
 
 
 def _resolve_device(device: str) -> torch.device:

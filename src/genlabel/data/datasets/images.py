@@ -53,8 +53,8 @@ class ImageDataset(NamedTuple):
     """(M, C, H, W)"""
     y_test: NDArray[np.int64]
     """(M,)"""
-    classes: list[str]
-    """Names of the classes, in the order of their indices."""
+    classes: list[Any]
+    """Classes in the order of their indices: names, or integers if the labels were integers."""
     name: str
 
 
@@ -234,4 +234,4 @@ def _assemble(train: ImageArrays, test: ImageArrays, name: str, source: str, cla
     y_train, y_test = (np.searchsorted(known, part.y).astype(np.int64) for part in (train, test))
     if len(np.unique(y_train)) < 2:
         raise ValueError(f"{source!r} has training images of one class, {known[y_train[0]]!s}; at least two are needed")
-    return ImageDataset(train.x, y_train, test.x, y_test, classes or [str(label) for label in known], name)
+    return ImageDataset(train.x, y_train, test.x, y_test, classes or known.tolist(), name)
