@@ -173,7 +173,7 @@ def default_methods(
     methods: dict[str, Any] = {"vanilla": MixupClassifier(mixer=None, **common), "mixup": MixupClassifier(**common)}
     methods["GenLabel"] = GenLabelClassifier(density=density, **common)
     if paper:  # "auto" becomes the network and the epochs of the paper
-        settings = {"network": "mlp" if isinstance(network, str) and network == "auto" else network}
+        settings: dict[str, Any] = {"network": "mlp" if isinstance(network, str) and network == "auto" else network}
         settings["training__epochs"] = 100 if isinstance(epochs, str) and epochs == "auto" else epochs
         methods["mixup (paper)"] = MixupClassifier.from_paper(**settings)
         methods["GenLabel (paper)"] = GenLabelClassifier.from_paper(**settings)

@@ -61,21 +61,18 @@ def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection
     head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
     caption = "Pairs on the same splits; the gain is the log-loss of the other minus that of the method"
     pairs: Block = DataTable(caption, head, rows, words=[1, 5]) if rows else "There is only one method; no pairs."
-    return ReportSection("methods", "The methods side by side", [chart, _score_table(data, results), pairs])
-
-
-def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
     summary = summarize(accuracy_in_percent(results))
     columns = [column for column in COLUMNS if column[1] in results]
     means = summary[[(score, "mean") for _, score, *_ in columns]]
-    rows: list[Row] = [
+    rows = [
         [method, *map(TableCell, score_texts(summary, method, columns), means.loc[method])] for method in data.ranking
     ]
     caption = (
         f"Mean over {count_of(data.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
     )
     head = ["method", *("calibration error" if title == "calibration" else title for title, *_ in columns)]
-    return DataTable(caption, head, rows, best=[data.ranking.index(data.best)], sorted_by=1)
+    scores = DataTable(caption, head, rows, best=[data.ranking.index(best)], sorted_by=1)
+    return ReportSection("methods", "The methods side by side", [chart, scores, pairs])
 
 
 def trust_section(data: ReportData) -> ReportSection:
@@ -170,7 +167,7 @@ def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
         i, j = np.unravel_index(int(errors.argmax()), errors.shape)
         caption += (
             f" The most frequent: {name_of(names[i])} predicted as {name_of(names[j])}, "
-            f"{percent(errors[i, j] / total, 0)} of the errors and {percent(share[i, j], 0)} of that class."
+            f"{percent(errors[i, j] / total, 0)} of the errors and {percent(float(share[i, j]), 0)} of that class."
         )
     if k > MAX_CLASSES:
         return [caption, _error_table(method, counts, errors)]
@@ -180,7 +177,7 @@ def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
         if times or k <= MAX_FULL_CLASSES:
             text = f"{100 * share[i, j]:.0f}{unit}" if times else ""
             predicted = f"{name_of(names[i])} predicted as {name_of(names[j])}"
-            tip = f"{predicted}: {times} of {counts.class_counts[i]} ({percent(share[i, j])})"
+            tip = f"{predicted}: {times} of {counts.class_counts[i]} ({percent(float(share[i, j]))})"
             cells.append(charts.HeatCell(i, j, float(share[i, j]), text, tip, charts.COOL if i == j else charts.HEAT))
     figure = charts.heat_map_figure(k)
     charts.draw_heat_map(figure.subplots(), names, cells, across="predicted class", down="true class")
