@@ -135,3 +135,14 @@ def test_methods_without_a_common_split_are_refused() -> None:
     frame = pd.DataFrame({"method": ["a", "b"], "split": [0, 1], "log_loss": [0.1, 0.2]})
     with pytest.raises(ValueError, match="split"):
         pair_methods(frame, "a", "b")
+    with pytest.raises(ValueError, match="split"):  # a score that one method lacks on all splits
+        pair_methods(results(a=0.3, b=0.4).assign(auc=[0.5] * 10 + [np.nan] * 10), "a", "b", "auc")
+
+
+def test_failed_fits_leave_a_verdict_on_the_other_pairs() -> None:
+    frame = results(6, vanilla=0.3, mixup=0.31, GenLabel=0.35, class_shares=0.69)
+    odd = frame["split"] % 2 == 1
+    frame = frame[odd == (frame["method"] == "vanilla")]  # vanilla has no split in common with the others
+    assert any(line.startswith("GenLabel is worse than mixup on 3 of 3") for line in verdict(frame))
+    pairs = {(pair["method"], pair["other"]) for pair in as_plain(frame)["pairs"]}
+    assert pairs == {("GenLabel", "mixup")}

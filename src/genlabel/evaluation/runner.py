@@ -93,15 +93,9 @@ class FitRunner:
 
     def fingerprint(self, method: str, data: str = "") -> str:
         """Return the fingerprint of an estimator with its parameters, the splits, the metrics, and the tables."""
-        return fingerprint(
-            estimator=self.methods[method],
-            seed=self.seed,
-            test_size=self.test_size,
-            fewest_rows=MIN_CLASS_ROWS,
-            least_probability=MIN_PROBABILITY,
-            data=data,
-            **({"bins": N_BINS} if self.count_predictions else {}),
-        )
+        settings: dict[str, Any] = {"estimator": self.methods[method], "seed": self.seed, "test_size": self.test_size}
+        settings |= {"fewest_rows": MIN_CLASS_ROWS, "least_probability": MIN_PROBABILITY, "data": data}
+        return fingerprint(**settings, **({"bins": N_BINS} if self.count_predictions else {}))
 
     def __call__(self, fits: Sequence[Fit]) -> list[Record]:
         """Do fits, and return their records."""

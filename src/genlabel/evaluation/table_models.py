@@ -144,9 +144,9 @@ def fit_table(
             prior_scores["log_loss"] = prior_log_loss(y_train, y_test)
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
             held_out = HoldoutScores(len(test), cases, scores, prior_scores)
-        remaining = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
+        limit = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
         with stage("final fit"):
-            model = _fit(table, method, seed, remaining)
+            model = _fit(table, method, seed, limit)
         if not hasattr(model[-1], "typicality_"):
             with stage("typicality"):
                 model[-1].fit_typicality(model[:-1].transform(table.X), table.y)

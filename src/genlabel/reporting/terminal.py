@@ -158,16 +158,9 @@ class ComparisonView(NamedTuple):
         from genlabel.reporting import write_report
 
         choices = {"choices": "; ".join(chosen_lines(self.results)), "failed": "; ".join(self.failures)}
-        write_report(
-            path,
-            self.table,
-            self.results,
-            diagnosis,
-            test_size=self.test_size,
-            notes=[*self.notes, *notes],
-            settings={"splits": self.settings, **choices},
-            command=command,
-        )
+        options: dict[str, Any] = {"settings": {"splits": self.settings, **choices}, "command": command}
+        all_notes = [*self.notes, *notes]
+        write_report(path, self.table, self.results, diagnosis, test_size=self.test_size, notes=all_notes, **options)
 
     def plot(self) -> Figure:
         """Draw all methods but the prior baseline, which lies far from the others."""

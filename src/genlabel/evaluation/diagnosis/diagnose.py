@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -144,14 +145,9 @@ class Diagnosis:
         """Return all results as plain values for JSON; NaN and infinity are None."""
         check = self.density_check._asdict()
         check |= {name: check[name]._asdict() for name in ("over_prior", "over_logistic")}
-        values: dict[str, Any] = {
-            "verdict": self.verdict._asdict(),
-            "table": {"rows": self.n, "features": self.d, "classes": self.classes.tolist()},
-            "settings": self.settings,
-            "notes": self.notes,
-            "density_check": check,
-            "signals": self.signals,
-        }
+        table = {"rows": self.n, "features": self.d, "classes": self.classes.tolist()}
+        values: dict[str, Any] = {"verdict": self.verdict._asdict(), "table": table, "settings": self.settings}
+        values |= {"notes": self.notes, "density_check": check, "signals": self.signals}
         if self.mixed is not None:
             values["overall"] = {**self.mixed.means, "permuted": self.mixed.permuted}
             values["pairs"] = self.to_frame("pairs", None).to_dict("records")
@@ -301,8 +297,7 @@ def _limit_size(data: LabeledData, max_rows: int, seed: int) -> tuple[LabeledDat
     if n > max_rows:
         notes.append(f"{n} rows; a stratified sample of about {max_rows} was used")
         index = data.y.astype(np.intp)
-        n_parts = -(-n // max_rows)  # rounded up
-        sample = np.flatnonzero(round_robin_folds(index, n_parts, seed) == 0)
+        sample = np.flatnonzero(round_robin_folds(index, ceil(n / max_rows), seed) == 0)
         data = data.take(np.flatnonzero(training_rows(sample, index)))
     n_pairs = k * (k + 1) // 2
     if n_pairs > MAX_PAIRS:

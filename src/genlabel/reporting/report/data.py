@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from genlabel.data.tables import Table
-from genlabel.evaluation.comparison import MIN_SPLITS, PRIOR_BASELINE, PairedDifference, pair_methods, rank_methods
+from genlabel.evaluation.comparison import MIN_SPLITS, PRIOR_BASELINE, PairedDifference, pair_all, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
@@ -115,8 +115,8 @@ class ReportData:
     @cached_property
     def near(self) -> list[str]:
         """Methods within noise of the best one."""
-        pairs = {name: self.pair(self.best, name) for name in self.ranking if name != self.best}
-        return [name for name, pair in pairs.items() if pair is not None and pair.within_noise]
+        pairs = (self.pair(self.best, name) for name in self.ranking if name != self.best)
+        return [pair.other for pair in pairs if pair is not None and pair.within_noise]
 
     def mean(self, method: str, score: str) -> float:
         """Return the mean of a score over the splits; NaN where it was not measured."""
@@ -125,10 +125,9 @@ class ReportData:
         return float(self.results.loc[self.results["method"] == method, score].mean())
 
     def pair(self, method: str, other: str) -> PairedDifference | None:
-        """Return the difference in log-loss of two methods; None unless both were compared."""
-        if self.results is None or not {method, other} <= set(self.ranking):
-            return None
-        return pair_methods(self.results, method, other, test_size=self.test_size)
+        """Return the difference in log-loss of two methods; None unless both were compared on a split."""
+        pairs = [] if self.results is None else pair_all(self.results, [(method, other)], self.test_size)
+        return next(iter(pairs), None)
 
 
 def headline(data: ReportData) -> str:

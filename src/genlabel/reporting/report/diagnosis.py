@@ -16,16 +16,7 @@ from genlabel.evaluation.diagnosis.diagnose import MIN_PARENT_WEIGHT
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, draw_density_check, draw_gains, draw_intrusion
-from genlabel.reporting.html import (
-    DataTable,
-    Row,
-    TableCell,
-    count_of,
-    list_names,
-    name_of,
-    number_cell,
-    percent,
-)
+from genlabel.reporting.html import DataTable, Row, TableCell, count_of, list_names, name_of, number_cell, percent
 from genlabel.reporting.report.data import Block, Chart, ReportSection
 
 INTRODUCTION = (

@@ -51,8 +51,7 @@ def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection
     chart = Chart(plot_comparison(ordered, test_size=data.test_size), "Scores of the methods", caption)
     rows: list[Row] = []
     for pair in as_plain(results, data.test_size)["pairs"]:
-        low, high = pair["low"], pair["high"]
-        interval, result = "", "unknown"
+        low, high, interval, result = pair["low"], pair["high"], "", "unknown"
         if low is not None and high is not None:
             interval = f"{signed(low, 4)} to {signed(high, 4)}"
             result = "better" if low > 0 else "worse" if high < 0 else "within noise"
@@ -62,21 +61,18 @@ def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection
     head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
     caption = "Pairs on the same splits; the gain is the log-loss of the other minus that of the method"
     pairs: Block = DataTable(caption, head, rows, words=[1, 5]) if rows else "There is only one method; no pairs."
-    return ReportSection("methods", "The methods side by side", [chart, _score_table(data, results), pairs])
-
-
-def _score_table(data: ReportData, results: pd.DataFrame) -> DataTable:
     summary = summarize(accuracy_in_percent(results))
     columns = [column for column in COLUMNS if column[1] in results]
     means = summary[[(score, "mean") for _, score, *_ in columns]]
-    rows: list[Row] = [
+    rows = [
         [method, *map(TableCell, score_texts(summary, method, columns), means.loc[method])] for method in data.ranking
     ]
     caption = (
         f"Mean over {count_of(data.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
     )
     head = ["method", *("calibration error" if title == "calibration" else title for title, *_ in columns)]
-    return DataTable(caption, head, rows, best=[data.ranking.index(data.best)], sorted_by=1)
+    scores = DataTable(caption, head, rows, best=[data.ranking.index(best)], sorted_by=1)
+    return ReportSection("methods", "The methods side by side", [chart, scores, pairs])
 
 
 def trust_section(data: ReportData) -> ReportSection:
@@ -125,9 +121,9 @@ def _calibration_chart(data: ReportData) -> Chart:
         ax.plot([0, 1], [0, 1], "--", color=charts.GRAY, linewidth=1.2)
         charts.draw_curves(ax, [curve], charts.plain_text(x), "observed frequency" if ax is axes[0] else "")
         ax.set_title(charts.plain_text(f"{name}, off by {_calibration_error(data.counts[name]):.3f}", 34), fontsize=10)
-    size, mass, hits = _bins(best, rare).T
-    worst = int(np.abs(mass - hits).argmax())
-    predicted, observed = mass[worst] / max(size[worst], 1), hits[worst] / max(size[worst], 1)
+    bins = _bins(best, rare)
+    size, mass, hits = bins[np.abs(bins[:, 1] - bins[:, 2]).argmax()]
+    predicted, observed = mass / max(size, 1), hits / max(size, 1)
     caption = (
         f"On the dashed line probabilities are calibrated. {data.counted_method} is off by "
         f"{_calibration_error(best):.3f} on average, most where it predicts {percent(predicted)} and observes "
@@ -165,24 +161,20 @@ def _confusion(method: str, counts: PredictionCounts) -> list[Block]:
     names, k = list(counts.classes), len(counts.classes)
     errors = counts.confusion.copy()
     np.fill_diagonal(errors, 0)
-    total = int(errors.sum())
+    total, share = int(errors.sum()), counts.confusion / np.maximum(counts.class_counts, 1)[:, None]
     caption = f"{method}: {count_of(total, 'error')} in {count_of(counts.rows, 'prediction')}."
     if total:
         i, j = np.unravel_index(int(errors.argmax()), errors.shape)
-        of_errors = percent(int(errors[i, j]) / total, 0)
-        of_class = percent(int(errors[i, j]) / max(int(counts.class_counts[i]), 1), 0)
         caption += (
-            f" The most frequent: {name_of(names[i])} predicted as {name_of(names[j])}, {of_errors} of the errors and "
-            f"{of_class} of that class."
+            f" The most frequent: {name_of(names[i])} predicted as {name_of(names[j])}, "
+            f"{percent(errors[i, j] / total, 0)} of the errors and {percent(float(share[i, j]), 0)} of that class."
         )
     if k > MAX_CLASSES:
         return [caption, _error_table(method, counts, errors)]
-    share = counts.confusion / np.maximum(counts.class_counts, 1)[:, None]
-    cells = []
+    cells, unit = [], " %" if k <= MAX_FULL_CLASSES else ""
     for i, j in np.ndindex(k, k):
         times = int(counts.confusion[i, j])
         if times or k <= MAX_FULL_CLASSES:
-            unit = " %" if k <= MAX_FULL_CLASSES else ""
             text = f"{100 * share[i, j]:.0f}{unit}" if times else ""
             predicted = f"{name_of(names[i])} predicted as {name_of(names[j])}"
             tip = f"{predicted}: {times} of {counts.class_counts[i]} ({percent(float(share[i, j]))})"

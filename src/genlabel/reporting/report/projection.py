@@ -54,9 +54,8 @@ def projection_section(diagnosis: Diagnosis, mixed: MixedSampleStats, features: 
         "half has the color of the top class of mixup's label, the right half that of the stacked density's. "
         f"They differ on {int((linear != generated).sum())} of {len(chosen)}{third_class}. {method}{omitted}"
     )
-    figure = new_figure(7.2, 5.2)
+    figure, names = new_figure(7.2, 5.2), diagnosis.classes.tolist()
     ax = figure.subplots()
-    names = diagnosis.classes.tolist()
     draw_classes(ax, points[rows], mixed.class_index[rows], len(names), 4.0, alpha=0.5)
     draw_halves(ax, mixed_points, linear, generated, [_tip(diagnosis, mixed, int(number)) for number in chosen])
     ax.set(xlabel=plain_text(titles[0]), ylabel=plain_text(titles[1]))
@@ -73,12 +72,9 @@ def region_section(
     """Return the section with the decision regions of two features."""
     names, (x, y, regions) = diagnosis.classes.tolist(), decisions
     rows = _subsample(len(mixed.points), MAX_POINTS // 4)
-    differences = [
-        f"{name} differs from vanilla on {percent(float((predicted != regions['vanilla']).mean()))}"
-        for name, predicted in regions.items()
-        if name != "vanilla"
-    ]
-    caption = f"Predicted class over the plane. Of the plane shown, {', '.join(differences)}."
+    shares = {name: float((cells != regions["vanilla"]).mean()) for name, cells in regions.items() if name != "vanilla"}
+    differences = ", ".join(f"{name} differs from vanilla on {percent(share)}" for name, share in shares.items())
+    caption = f"Predicted class over the plane. Of the plane shown, {differences}."
     x_title, y_title = features or DEFAULT_NAMES
     n_lines = -(-len(regions) // 2)  # two panels a line
     figure = new_figure(7.4, 0.6 + 2.9 * n_lines)
@@ -203,8 +199,7 @@ def draw_regions(ax: Axes, x: Values, y: Values, regions: NDArray[np.intp]) -> N
     for c in np.unique(regions):
         vertices = []
         for row, line in enumerate(regions == c):
-            padded = np.concatenate([[False], line, [False]]).astype(np.int8)
-            runs = np.flatnonzero(np.diff(padded)).reshape(-1, 2)  # start and end of each run of cells of the class
+            runs = np.flatnonzero(np.diff(np.pad(line, 1))).reshape(-1, 2)  # start and end of each run of cells
             for start, end in runs:
                 (left, right), (low, high) = (x[start], x[end]), (y[row], y[row + 1])
                 vertices += [(left, low), (right, low), (right, high), (left, high), (left, low)]
