@@ -343,7 +343,7 @@ class Json(TableFormat):
         """Read a file."""
         text = read_bytes(path).decode("utf-8-sig")
         if text.lstrip().startswith("["):
-            rows = json.loads(text)
+            rows = [dict(row) for row in json.loads(text)]
         else:
             rows = []
             for number, line in enumerate(text.splitlines(), 1):
@@ -351,7 +351,7 @@ class Json(TableFormat):
                     rows += [dict(json.loads(line))] if line.strip() else []
                 except (TypeError, ValueError) as error:
                     raise ValueError(f"line {number} is not a JSON object ({error})") from error
-        return _nested_to_json(pd.DataFrame.from_records([dict(row) for row in rows]))
+        return _nested_to_json(pd.DataFrame.from_records(rows))
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
         """Write a frame to a path or stream."""
