@@ -158,3 +158,11 @@ def test_force_include_keeps_columns() -> None:
     assert [column.features for column in plan_columns(frame)] == [(), (), ()]
     saved = plan_columns(frame, force_include=["code", "one", "none"])
     assert [column.features for column in saved] == [("code",), ("one",), ()]
+
+
+def test_a_note_about_infinite_values_names_their_column() -> None:
+    for values in ([1.0, np.inf, 2.0], ["1", "inf", "2"]):
+        frame, notes = pd.DataFrame({"wild": values}), list[str]()
+        converted = convert_columns(frame, plan_columns(frame), notes)
+        assert converted["wild"].isna().tolist() == [False, True, False]
+        assert [note for note in notes if "'wild'" in note and "infinite" in note]

@@ -151,10 +151,10 @@ def read_network(network: str) -> str | tuple[int, ...]:
     if network in ("auto", "logistic", "mlp"):
         return network
     sizes = network.split(",")
-    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        known = '"auto", "logistic", "mlp" or hidden sizes such as "64,128"'
-        raise ValueError(f"network={network!r} is not known; use {known}")
-    return tuple(int(size) for size in sizes)
+    if all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+        return tuple(map(int, sizes))
+    known = '"auto", "logistic", "mlp" or hidden sizes such as "64,128"'
+    raise ValueError(f"network={network!r} is not known; use {known}")
 
 
 def check_jobs(jobs: int, dask: str | None = None) -> None:

@@ -216,11 +216,9 @@ def epoch_line(entry: Mapping[str, Any], epochs: int) -> str:
 
 def _print_results(images: ImageDataset, results: list[dict[str, Any]], folders: dict[int, Path]) -> None:
     """Print the data, the scores of each seed and their mean, warnings, and how to load the model."""
-    (n, channels, height, width), m = images.x_train.shape, len(images.x_test)
-    print_line(
-        f"{images.name}: {n} training and {m} test images, {channels} x {height} x {width}, {len(images.classes)} "
-        f"classes; {results[0]['network']}"
-    )
+    n, *shape = images.x_train.shape
+    sizes = f"{n} training and {len(images.x_test)} test images, {' x '.join(map(str, shape))}"
+    print_line(f"{images.name}: {sizes}, {len(images.classes)} classes; {results[0]['network']}")
     for result in results:
         seed, best = f"seed {result['seed']}, ", result["best"]
         print_line(f"{seed}last epoch ({result['epochs']}): {_scores([result])}")

@@ -1,8 +1,8 @@
 """File formats of tables: text, Parquet, Feather, Excel and JSON lines, registered by name.
 
 A new format is a subclass of `TableFormat` with `@FORMATS.register("name")` above it, in this module, or in another
-package that has an entry point of the group `genlabel.data.tables.formats`. The registry names this module alone: the
-other modules of the package import scikit-learn, and the command line checks its input before that.
+package that has an entry point of the group `genlabel.data.tables.formats`. The registry loads this module alone, since
+others import scikit-learn, and the command line checks its input before that.
 """
 
 from __future__ import annotations
@@ -211,15 +211,9 @@ class Text(TableFormat):
         }
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = _read_csv(
-                text,
-                dialect,
-                decimal=dialect.decimal,
-                low_memory=False,
-                keep_default_na=False,
-                na_values=na_values,
-                dtype={i: str for i, name in enumerate(names) if name == target or name in string_columns},
-            )
+            as_written = {i: str for i, name in enumerate(names) if name == target or name in string_columns}
+            options = {"decimal": dialect.decimal, "na_values": na_values, "dtype": as_written}
+            frame = _read_csv(text, dialect, low_memory=False, keep_default_na=False, **options)
         frame.columns = pd.Index(names)
         notes += dialect.notes
         return frame
@@ -343,7 +337,7 @@ class Json(TableFormat):
         """Read a file."""
         text = read_bytes(path).decode("utf-8-sig")
         if text.lstrip().startswith("["):
-            rows = json.loads(text)
+            rows = [dict(row) for row in json.loads(text)]
         else:
             rows = []
             for number, line in enumerate(text.splitlines(), 1):
@@ -351,7 +345,7 @@ class Json(TableFormat):
                     rows += [dict(json.loads(line))] if line.strip() else []
                 except (TypeError, ValueError) as error:
                     raise ValueError(f"line {number} is not a JSON object ({error})") from error
-        return _nested_to_json(pd.DataFrame.from_records([dict(row) for row in rows]))
+        return _nested_to_json(pd.DataFrame.from_records(rows))
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
         """Write a frame to a path or stream."""
@@ -365,8 +359,7 @@ def _nested_to_json(frame: pd.DataFrame) -> pd.DataFrame:
     dumps = partial(json.dumps, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     for name in frame.columns if frame.columns.is_unique else ():
         column = frame[name]
-        nested = types.is_object_dtype(column) and column.map(lambda value: isinstance(value, NESTED_TYPES)).any()
-        if nested:
+        if types.is_object_dtype(column) and column.map(lambda value: isinstance(value, NESTED_TYPES)).any():
             frame[name] = column.map(dumps, na_action="ignore")
     return frame
 

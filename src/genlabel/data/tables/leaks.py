@@ -100,8 +100,7 @@ def find_leaks(table: Table) -> list[Leak]:
     """
     table = replace(table, X=table.X.rename(columns=str))
     dense = [name for name in table.X.columns if _is_dense(table.X[name])]
-    candidates = [_row_leak(table, name, dense) for name in table.X.columns]
-    leaks = {leak.column: leak for leak in candidates if leak is not None}
+    leaks = {name: leak for name in table.X.columns if (leak := _row_leak(table, name, dense)) is not None}
     counts = table.y.map(table.y.value_counts()).to_numpy()
     sample = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(counts >= 3))[:MAX_SAMPLE_ROWS])
     for name in table.X.columns:
