@@ -77,9 +77,8 @@ class ClassDensity(BaseEstimator, ABC):
         if len(points) == 0:
             raise ValueError("X has 0 samples; a density needs at least one point of each class")
         check_points(points)
-        weight = np.ones(len(points))
-        if sample_weight is not None:
-            weight = check_weights(as_numpy(sample_weight), len(points))
+        weight = check_weights(1.0 if sample_weight is None else as_numpy(sample_weight), len(points))
+        if not weight.all():
             mask = weight > 0
             points = points[torch.from_numpy(mask).to(points.device)]
             labels, weight = labels[mask], weight[mask]
@@ -284,8 +283,7 @@ class SphericalGaussian:
         center = torch.tensor(self.mean, dtype=x.dtype, device=x.device)
         if x.shape[-1] != len(center):
             raise ValueError(f"X has {x.shape[-1]} features, but the given means have {len(center)}")
-        covariance = self.variance * torch.eye(len(center), dtype=x.dtype, device=x.device)
-        model: LogDensity = MultivariateNormal(center, covariance)
+        model: LogDensity = MultivariateNormal(center, self.variance * torch.eye(len(center)).to(center))
         return model.log_prob(x)
 
 

@@ -71,7 +71,7 @@ def usable_covariance(
     of Ledoit and Wolf. Either comes with a warning that names the class.
     """
     n, d = sample.X.shape
-    if not sample.has_spread:
+    if not bool((sample.X[:1] != sample.X).any()):
         _warn(owner, sample, f"has {n} sample(s) and no spread", "the covariance within all classes")
         return sample.pooled
     if shrinkage is None:
@@ -202,10 +202,6 @@ class Gaussians(NamedTuple):
             whitened = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
             distance[:, rows] = whitened.square_().view(r, d, -1).sum(1)
         return distance.add_(constant).mul_(-0.5).T
-
-    def dense(self) -> Gaussians:
-        """Return the object itself, whose matrices are full; the counterpart of `LowRankGaussians.dense`."""
-        return self
 
 
 def cholesky_of_eigenvalues(values: Tensor, vectors: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -133,7 +133,7 @@ class DiscriminantDensity(NormalDensity):
 
     def gaussians(self) -> Gaussians:
         """Return the Gaussians of the classes."""
-        return self.gaussians_.dense()
+        return self.gaussians_ if isinstance(self.gaussians_, Gaussians) else self.gaussians_.dense()
 
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.gaussians_.log_prob(X).to(X)
@@ -256,38 +256,20 @@ class GaussianDensity(NormalDensity):
         if not is_faster or len(self.classes_) * len(points) ** 2 > MAX_DISTANCES:
             return self.log_prob(X)
         x = as_tensor(points).cpu().double()
-        distances: _PairDistances | None = getattr(self, "_last_distances", None)
-        if distances is None or distances.points is not x:
-            distances = self._last_distances = _PairDistances.of(x, self.whitenings_)
+        if getattr(self, "_last_distances", (None,))[0] is not x:
+            to_mean, between = [], []
+            for center, matrix, _ in self.whitenings_:
+                a = (x - center) @ matrix
+                to_mean.append((a * a).sum(1))
+                between.append((to_mean[-1][:, None] + to_mean[-1] - 2.0 * (a @ a.T)).clamp_min_(0.0))
+            self._last_distances = (x, torch.stack(to_mean), torch.stack(between))  # (n, d), (k, n), (k, n, n)
+        _, square, square_between = self._last_distances
         i, j, t = (torch.from_numpy(np.ascontiguousarray(as_numpy(part))) for part in (rows, partner_rows, lam))
-        return like(distances.log_prob(i, j, t).to(as_tensor(X)), X)
+        distance = t * square[:, i] + (1.0 - t) * square[:, j] - t * (1.0 - t) * square_between[:, i, j]
+        log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=x.dtype)
+        constant = log_dets + x.shape[1] * LOG_2_PI
+        return like((-0.5 * (distance.clamp_min(0.0).T + constant)).to(as_tensor(X)), X)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the cached distances."""
         return {name: value for name, value in super().__getstate__().items() if name != "_last_distances"}
-
-
-class _PairDistances(NamedTuple):
-    """Squared distances of points that the covariance of each class whitens, for log-densities of mixed points."""
-
-    points: Tensor  # (n, d)
-    to_mean: Tensor  # squared distances of the points to the mean of each class, (k, n)
-    between: Tensor  # squared distances between pairs of points, (k, n, n)
-    constant: Tensor  # log det Sigma + d log 2 pi, (k,)
-
-    @classmethod
-    def of(cls, X: Tensor, whitenings: list[Whitening]) -> _PairDistances:
-        to_mean, between = [], []
-        for whitening in whitenings:
-            a = (X - whitening.center) @ whitening.matrix
-            square = (a * a).sum(1)
-            to_mean.append(square)
-            between.append((square[:, None] + square - 2.0 * (a @ a.T)).clamp_min_(0.0))
-        constant = [whitening.log_det + X.shape[1] * LOG_2_PI for whitening in whitenings]
-        return cls(X, torch.stack(to_mean), torch.stack(between), torch.tensor(constant, dtype=X.dtype))
-
-    def log_prob(self, i: Tensor, j: Tensor, lam: Tensor) -> Tensor:
-        """Return the log-density (m, k) of lam x_i + (1 - lam) x_j for rows i and j."""
-        square = lam * self.to_mean[:, i] + (1.0 - lam) * self.to_mean[:, j]
-        square = square - lam * (1.0 - lam) * self.between[:, i, j]
-        return -0.5 * (square.clamp_min(0.0).T + self.constant)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from genlabel._arrays import as_rng, chunks
 from genlabel.data.folds import Fold, training_rows
@@ -65,19 +66,12 @@ class ClassSample:
         """Within-class covariance of all classes, (d, d): a fallback for small classes."""
         return self.within.covariance
 
-    @property
-    def has_spread(self) -> bool:
-        """True if any two points differ."""
-        return bool((self.X[:1] != self.X).any())
-
 
 def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
     """Return the training points of each class."""
     within = WithinClass(X, index, weight)
-    masks = [index == c for c in range(len(classes))]
-    return [
-        ClassSample(name, X[mask], weight[mask], within) for name, mask in zip(classes.tolist(), masks, strict=True)
-    ]
+    names_and_masks = [(name, index == c) for c, name in enumerate(classes.tolist())]
+    return [ClassSample(name, X[mask], weight[mask], within) for name, mask in names_and_masks]
 
 
 class Groups(NamedTuple):
@@ -93,13 +87,9 @@ class Groups(NamedTuple):
     def by_class(cls, X: Tensor, index: Tensor, weight: Tensor) -> Groups:
         """Return points (n, d) by class; `weight` (g, n) has one row for each group."""
         rows_by_class = [(index == c).nonzero()[:, 0] for c in range(int(index.max()) + 1)]
-        longest = max(len(rows) for rows in rows_by_class)
-        points = X.new_zeros(len(rows_by_class), longest, X.shape[1])
-        grouped = X.new_zeros(len(rows_by_class), len(weight), longest)
-        for c, rows in enumerate(rows_by_class):
-            points[c, : len(rows)] = X[rows]
-            grouped[c, :, : len(rows)] = weight[:, rows]
-        return cls(points, grouped)
+        points = pad_sequence([X[rows] for rows in rows_by_class], batch_first=True)
+        grouped = pad_sequence([weight[:, rows].T for rows in rows_by_class], batch_first=True)
+        return cls(points, grouped.mT.contiguous())
 
     @property
     def size(self) -> Tensor:

@@ -100,7 +100,6 @@ class VAEDensity(NeuralDensity):
 
     @property
     def _latent_size(self) -> int:
-        """Number of latent dimensions."""
         return min(self.n_features_in_, MAX_LATENT) if self.latent_dim is None else self.latent_dim
 
     def _build(self, d: int, k: int) -> nn.Module:
@@ -149,7 +148,6 @@ class _Normal(NamedTuple):
     log_std: Tensor
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Return the log-density, summed over the last axis."""
         z = (x - self.mean) * (-self.log_std).exp()
         return -(0.5 * z**2 + self.log_std + 0.5 * LOG_2_PI).sum(-1)
 
@@ -162,9 +160,9 @@ class _Autoencoder(nn.Module):
         self.floor = floor if isinstance(noise, str) else 0.0
         self.encoder = _layers(d + k, hidden, 2 * latent)
         self.decoder = _layers(latent + k, hidden[::-1], d)
-        is_learned, n_values = isinstance(noise, str), 1 if noise == "scalar" else d
-        log_noise = torch.full((k, n_values), math.log(INITIAL_NOISE if is_learned else noise))
-        self.log_noise = nn.Parameter(log_noise, requires_grad=is_learned)
+        initial, learn_noise = (INITIAL_NOISE, True) if isinstance(noise, str) else (noise, False)
+        log_noise = torch.full((k, 1 if noise == "scalar" else d), math.log(initial))
+        self.log_noise = nn.Parameter(log_noise, requires_grad=learn_noise)
 
     def encode(self, x: Tensor, c: Tensor) -> _Normal:
         """Return q(z | x, c): (n, d), (n or 1, k) -> (n, latent)."""
