@@ -271,33 +271,23 @@ class LowRankGaussians(NamedTuple):
         return Gaussians(self.mean, *(part.expand(k, *part.shape[1:]) for part in parts))
 
 
-class CenteredSample(NamedTuple):
-    """Weighted points, each less the mean of its class."""
+def class_axes(
+    X: Tensor, classes: Tensor, weight: Tensor, pooling: float
+) -> tuple[Tensor, list[PrincipalAxes], list[bool]]:
+    """Return the class means (k, d) of points (n, d), the axes, and the mask of classes whose points differ.
 
-    mean: Tensor  # (k, d)
-    points: Tensor  # (n, d)
-    share: Tensor  # weights (n,) that sum to 1 in each class
-    weight: Tensor  # weights (n,) that sum to 1
-    masks: Sequence[Tensor]  # rows (n,) of each class
-
-    @classmethod
-    def of(cls, X: Tensor, classes: Tensor, weight: Tensor) -> CenteredSample:
-        """Return points (n, d) less the means of their classes (n,)."""
-        k = int(classes.max()) + 1
-        share = weight / X.new_zeros(k).index_add_(0, classes, weight)[classes]
-        mean = X.new_zeros(k, X.shape[1]).index_add_(0, classes, share[:, None] * X)
-        return cls(mean, X - mean[classes], share, weight / weight.sum(), [classes == c for c in range(k)])
-
-    def axes(self, pooling: float) -> list[PrincipalAxes]:
-        """Return the axes of each class for pooling 0, one for all classes for pooling 1.
-
-        A class without spread has those of the within-class covariance.
-        """
-        pooled = PrincipalAxes.of(self.points, self.weight)
-        if pooling == 1:
-            return [pooled]
-        own = [PrincipalAxes.of(self.points[mask], self.share[mask]) for mask in self.masks]
-        return [axes if len(axes.variance) else pooled for axes in own]
+    The axes are those of each class for pooling 0, and one for all classes for pooling 1. A class of equal points has
+    those of the within-class covariance.
+    """
+    k = int(classes.max()) + 1
+    share = weight / X.new_zeros(k).index_add_(0, classes, weight)[classes]
+    mean = X.new_zeros(k, X.shape[1]).index_add_(0, classes, share[:, None] * X)
+    points, masks = X - mean[classes], [classes == c for c in range(k)]
+    axes = [PrincipalAxes.of(points, weight / weight.sum())]
+    if pooling < 1:
+        own = [PrincipalAxes.of(points[mask], share[mask]) for mask in masks]
+        axes = [each if len(each.variance) else axes[0] for each in own]
+    return mean, axes, [bool((points[mask] != 0).any()) for mask in masks]
 
 
 def low_rank_log_prob(gaussians: Sequence[LowRankGaussians], X: Tensor) -> Tensor:

@@ -18,12 +18,12 @@ from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.covariance import (
     LOG_2_PI,
-    CenteredSample,
     Gaussians,
     GroupMoments,
     LowRankGaussians,
     PrincipalAxes,
     Whitening,
+    class_axes,
     low_rank_log_prob,
     moments,
     usable_covariance,
@@ -100,13 +100,11 @@ class DiscriminantDensity(NormalDensity):
         self._check_parameters()
         self.gaussians_: Gaussians | LowRankGaussians
         if self._is_low_rank(*X.shape):
-            sample = CenteredSample.of(X, index, weight)
-            axes = sample.axes(self.pooling)
+            mean, axes, spread = class_axes(X, index, weight, self.pooling)
             if self.shrinkage == 1:
                 axes = [PrincipalAxes(vectors[:0].clone(), variance) for vectors, variance in axes]
-            gaussians = LowRankGaussians(sample.mean, axes, self.shrinkage, self.reg)
+            gaussians = LowRankGaussians(mean, axes, self.shrinkage, self.reg)
             self.gaussians_ = gaussians
-            spread = [bool((sample.points[mask] != 0).any()) for mask in sample.masks]
             singular = [any(gaussians.variance_beyond(each) == 0.0 for each in axes)] * len(self.classes_)
         else:
             moments = GroupMoments.of(Groups.by_class(X, index, weight[None]))
@@ -155,41 +153,29 @@ class DiscriminantDensity(NormalDensity):
         for density in densities:
             density._check_parameters()
         log_prob = sample.empty_log_prob(len(densities))
-        low_rank: dict[float, list[int]] = {}  # by pooling
-        for m, density in enumerate(densities):
-            if density._is_low_rank(*sample.X.shape):
-                low_rank.setdefault(density.pooling, []).append(m)
-        for train, rows in zip(sample.train, sample.valid, strict=True) if low_rank else ():
-            centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
-            for pooling, members in low_rank.items():
-                axes, same = centered.axes(pooling), [densities[m] for m in members]
-                fitted = [LowRankGaussians(centered.mean, axes, each.shrinkage, each.reg) for each in same]
+        is_low_rank = [density._is_low_rank(*sample.X.shape) for density in densities]
+        for pooling in {density.pooling for m, density in enumerate(densities) if is_low_rank[m]}:
+            members = [m for m, density in enumerate(densities) if is_low_rank[m] and density.pooling == pooling]
+            for train, rows in zip(sample.train, sample.valid, strict=True):
+                mean, axes, _ = class_axes(sample.X[train], sample.classes[train], sample.weight[train], pooling)
+                fitted = [LowRankGaussians(mean, axes, densities[m].shrinkage, densities[m].reg) for m in members]
                 log_prob[torch.tensor(members)[:, None], rows] = low_rank_log_prob(fitted, sample.X[rows])
-        full = [m for m, density in enumerate(densities) if not density._is_low_rank(*sample.X.shape)]
-        if full:
-            log_prob[full] = _held_out_full(sample, [densities[m] for m in full])
+        full = [m for m in range(len(densities)) if not is_low_rank[m]]
+        values = sample.k * sample.X.shape[1] ** 2
+        for groups, valid in sample.fold_groups(values) if full else ():
+            moments = GroupMoments.of(groups)
+            for batch in chunks(len(full), max(1, MAX_CHUNK_VALUES // (values * len(valid)))):
+                parts = []
+                for m in full[batch]:
+                    covariance = densities[m]._covariances(moments)
+                    (_, matrix, log_det), _ = Gaussians.of(moments.mean[: len(covariance)], covariance)
+                    parts.append((moments.mean, matrix.expand(sample.k, -1, -1, -1), log_det.expand(sample.k, -1)))
+                stacked = [torch.stack(same) for same in zip(*parts, strict=True)]
+                for f, rows in enumerate(valid):
+                    gaussians = Gaussians(*(part[:, :, f].flatten(0, 1) for part in stacked))
+                    fold_log_prob = gaussians.log_prob(sample.X[rows]).view(len(rows), len(parts), -1)
+                    log_prob[torch.tensor(full[batch])[:, None], rows] = fold_log_prob.transpose(0, 1)
         return log_prob
-
-
-def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
-    """Return held-out log-densities of densities with full covariances, which share the moments of the folds."""
-    log_prob = sample.empty_log_prob(len(densities))
-    values = sample.k * sample.X.shape[1] ** 2
-    for groups, valid in sample.fold_groups(values):
-        moments = GroupMoments.of(groups)
-        k = len(moments.mean)
-        for batch in chunks(len(densities), max(1, MAX_CHUNK_VALUES // (values * len(valid)))):
-            fitted = []
-            for density in densities[batch]:
-                covariance = density._covariances(moments)
-                (_, matrix, log_det), _ = Gaussians.of(moments.mean[: len(covariance)], covariance)
-                fitted.append((moments.mean, matrix.expand(k, -1, -1, -1), log_det.expand(k, -1)))
-            stacked = [torch.stack(parts) for parts in zip(*fitted, strict=True)]
-            for f, rows in enumerate(valid):
-                gaussians = Gaussians(*(parts[:, :, f].flatten(0, 1) for parts in stacked))
-                fold_log_prob = gaussians.log_prob(sample.X[rows]).view(len(rows), len(fitted), -1)
-                log_prob[batch, rows] = fold_log_prob.transpose(0, 1)
-    return log_prob
 
 
 @DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
