@@ -103,8 +103,7 @@ class DiscriminantDensity(NormalDensity):
             mean, axes, spread = class_axes(X, index, weight, self.pooling)
             if self.shrinkage == 1:
                 axes = [PrincipalAxes(vectors[:0].clone(), variance) for vectors, variance in axes]
-            gaussians = LowRankGaussians(mean, axes, self.shrinkage, self.reg)
-            self.gaussians_ = gaussians
+            self.gaussians_ = gaussians = LowRankGaussians(mean, axes, self.shrinkage, self.reg)
             singular = [any(gaussians.variance_beyond(each) == 0.0 for each in axes)] * len(self.classes_)
         else:
             moments = GroupMoments.of(Groups.by_class(X, index, weight[None]))

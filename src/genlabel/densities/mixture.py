@@ -235,7 +235,8 @@ def fit_mixtures(
         mean = pad(mixtures.mean, (0, 0, 0, n_missing))
         covariance = mixtures.covariance if tied else pad(mixtures.covariance, (0, 0, 0, n_missing), value=1.0)
         fitted.append((log_weight, mean, covariance))
-    return Mixtures(*(torch.stack(parts, 2) for parts in zip(*fitted, strict=True)), tied)
+    log_weight, mean, covariance = (torch.stack(parts, 2) for parts in zip(*fitted, strict=True))
+    return Mixtures(log_weight, mean, covariance, tied)
 
 
 class _GroupData(NamedTuple):
@@ -259,10 +260,7 @@ class _GroupData(NamedTuple):
         return cls(points, points[..., :0], share, second, variance, reg)
 
     def draw_seeds(self, draws: NDArray[np.float64]) -> Tensor:
-        """Return k-means++ seeds (k, g, q, d) from draws (q,) in [0, 1), with distances in standard deviations.
-
-        All groups use the same draws, so that the seeds of a group do not depend on the other groups.
-        """
+        """Return k-means++ seeds (k, g, q, d) from draws (q,) that all groups share; distances are standardized."""
         scaled = self.points[:, None] / self.variance.sqrt()[:, :, None]
         nearest = torch.full_like(self.share, torch.inf)
         probability, indices = self.share, []

@@ -173,10 +173,9 @@ class StackedDensity(ClassDensity):
     def unfitted_stack(self, fold: int | None = None) -> WeightedDensities:
         """Return the chosen members, unfitted, with weights and temperatures; with `fold`, the other folds' choice."""
         choice = self.choice_ if fold is None else self.fold_choices_[fold]
-        selected = choice.weight.nonzero()[:, 0].tolist()
-        candidates = list(self.candidates_.values())
-        members = [clone(candidates[m]) for m in selected]
-        weights, temperatures = choice.weight[selected].tolist(), choice.temperature[selected].tolist()
+        parts = zip(self.candidates_.values(), choice.weight.tolist(), choice.temperature.tolist(), strict=True)
+        chosen = [(clone(density), weight, temperature) for density, weight, temperature in parts if weight > 0]
+        members, weights, temperatures = map(list, zip(*chosen, strict=True))
         return WeightedDensities(members, weights, temperatures, standardize=True)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:

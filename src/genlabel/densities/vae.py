@@ -33,13 +33,11 @@ class VAEDensity(NeuralDensity):
     .. math:: p_c(x) = \int N(z; 0, I)\, N(x; \mu_c(z), \operatorname{diag} \sigma_c^2)\, dz
               \approx \frac1S \sum_s \frac{p_c(x, z_s)}{r_c(z_s | x)}, \quad z_s \sim r_c(z | x)
 
-    (Burda et al., arXiv 1509.00519): an approximate density, as in arXiv Section 7.1. The expected logarithm of the
-    right side is below log p_c(x), by less for more samples. The samples are a shifted lattice that is fixed with the
-    fit, so that rows are independent and the result is differentiable. A quarter of them come from the prior, which
-    keeps the bound tight where the encoder is wrong: it was never trained on points with the label of another class.
-
-    It suits data near a surface of few dimensions, or with many features, but not exact densities or sharp labels: the
-    noise around the surface is one Gaussian for each class.
+    (Burda et al., arXiv 1509.00519): an approximate density, as in arXiv Section 7.1, whose expected logarithm is below
+    log p_c(x), by less for more samples. The samples are a shifted lattice that is fixed with the fit, so that rows are
+    independent and the result is differentiable. A quarter of them come from the prior, which keeps the bound tight
+    where the encoder is wrong: it was never trained on points with the label of another class. It suits data near a
+    surface of few dimensions, but not sharp labels: the noise around the surface is one Gaussian for each class.
 
     Parameters
     ----------
@@ -51,11 +49,9 @@ class VAEDensity(NeuralDensity):
         sigma_c: learned for each feature, learned as one number, or given, relative to the standard deviations.
     floor : float
         Lower bound on a learned sigma_c.
-    n_samples : int
-        Number S of importance samples of a query, to which time and memory are proportional; it may be changed after
-        the fit.
-    train_samples : int
-        Number of importance samples in training; 1 is the bound of a standard VAE.
+    n_samples, train_samples : int
+        Number S of importance samples of a query, to which time and memory are proportional (it may be changed after
+        the fit), and in training, where 1 is the bound of a standard VAE.
     epochs, batch_size, learning_rate, validation_fraction, patience, jitter, device, verbose, random_state
         See :class:`FlowDensity`.
 
@@ -87,9 +83,9 @@ class VAEDensity(NeuralDensity):
     gain = 2.0
 
     def _check_parameters(self) -> None:
-        check_count("latent_dim", self._latent_size)
-        check_count("n_samples", self.n_samples)
-        check_count("train_samples", self.train_samples)
+        sizes = {"latent_dim": self._latent_size, "n_samples": self.n_samples, "train_samples": self.train_samples}
+        for name, size in sizes.items():
+            check_count(name, size)
         hidden_sizes(self.hidden)
         check_positive("floor", self.floor, "0.02 is the usual choice")
         if isinstance(self.noise, str):

@@ -114,9 +114,9 @@ def train_gans(
     """Return k t generators for k classes and t settings; that of class c with settings j has the index c t + j.
 
     The critic D minimizes softplus(D(fake) - D(real)) with a penalty on its gradients at real and generated points
-    (R1 + R2). The generator minimizes softplus(D(real) - D(fake)) and the energy distance of a batch, which keeps it in
-    all parts of its class. All classes start with the same weights and use the same latents, so that their order does
-    not matter. The returned generators have the moving average of the weights.
+    (R1 + R2), the generator softplus(D(real) - D(fake)) and the energy distance of a batch, which keeps it in all parts
+    of its class. All classes have the same initial weights and latents, so that their order does not matter. The
+    returned weights are moving averages.
     """
     device, rate, size = schedule.device, schedule.learning_rate, schedule.batch_size
     latents, generator, critic, encoder = networks
@@ -199,11 +199,9 @@ def _adam(rates: list[tuple[Weights, float]], betas: tuple[float, float] = (0.9,
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor, decay: float | None = None) -> None:
-    """Take one step that decreases a loss by the weights of the optimizer only, at `decay` times the initial rate.
-
-    NOTE: gradients must have the memory layout of their weights. A transposed one, which a matrix product may give, is
-    refused by the fused optimizer on a GPU and read in the wrong order by that on a CPU (torch 2.13).
-    """
+    """Take one step that decreases a loss by the weights of the optimizer only, at `decay` times the initial rate."""
+    # The fused optimizer refuses a gradient whose memory layout differs from its weight's on a GPU, and reads it in the
+    # wrong order on a CPU (torch 2.13).
     for group in optimizer.param_groups if decay is not None else ():
         group["lr"] = group["initial_lr"] * decay
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
@@ -297,10 +295,8 @@ class EvenLatents(NamedTuple):
         return (0.5 * CURVE_POINTS * self.share[:, 1:-1] * pace.diff(dim=1) * inside).square().mean(1)
 
     def roughness(self, points: Tensor) -> Tensor:
-        """Return the mean square (s,) of the second derivative of the direction by z: 0 on lines and circles.
-
-        At an even pace along a circle, in any plane, a step is the mirror image of the last but one at the last.
-        """
+        """Return the mean square (s,) of the second derivative of the direction by z: 0 on lines and circles."""
+        # At an even pace along a circle, in any plane, a step is the mirror image of the last but one at the last.
         step = points.diff(dim=1)
         step = step / (step.square().sum(-1, keepdim=True) + 1e-12).sqrt()
         first, second, third = step[:, :-2], step[:, 1:-1], step[:, 2:]
