@@ -15,7 +15,7 @@ from torch import Tensor
 from genlabel._arrays import ROUNDING_TOLERANCE, chunks, to_device
 from genlabel._validation import warn
 from genlabel.densities.base import DensityWarning
-from genlabel.densities.samples import MAX_CHUNK_VALUES, ClassSample, Groups
+from genlabel.densities.samples import MAX_CHUNK_VALUES, ClassSample, Groups, effective_size
 
 LOG_2_PI = math.log(2.0 * math.pi)
 MIN_EIGENVALUE = 1e-10  # eigenvalue below which a correlation matrix counts as singular
@@ -30,28 +30,20 @@ def moments(X: Tensor, weight: Tensor, *, unbiased: bool = False) -> tuple[Tenso
     mean = share @ X
     centered = X - mean
     covariance = (share[:, None] * centered).T @ centered
-    if unbiased:
-        covariance = covariance / (1.0 - float((share**2).sum()))
-    return mean, covariance
-
-
-def effective_size(weight: Tensor) -> float:
-    """Return the effective sample size (sum w)^2 / sum w^2 (Kish)."""
-    return float(weight.sum() ** 2 / (weight**2).sum())
+    return mean, (covariance / (1.0 - float((share**2).sum())) if unbiased else covariance)
 
 
 def ledoit_wolf(X: Tensor, weight: Tensor) -> float:
     """Return the shrinkage intensity min(beta^2, delta^2) / delta^2 toward the scaled identity (Ledoit and Wolf, 2004).
 
     With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i) on centered
-    points. Weights count as repetitions (scikit-learn's `ledoit_wolf` has none); n is their sum or their effective
-    number, whichever is larger.
+    points; n is the sum of the weights (scikit-learn has none) or their effective number, whichever is larger.
     """
     mean, covariance = moments(X, weight)
     squared_norms = ((X - mean) ** 2).sum(1)
     total = float((covariance**2).sum())
     delta_squared = total - float(covariance.trace()) ** 2 / X.shape[1]
-    n = max(float(weight.sum()), effective_size(weight))
+    n = max(float(weight.sum()), float(effective_size(weight)))
     beta_squared = (float((weight / weight.sum()) @ squared_norms**2) - total) / n
     return min(max(beta_squared, 0.0), delta_squared) / delta_squared if delta_squared > 0 else 1.0
 
@@ -67,8 +59,7 @@ def usable_covariance(
 ) -> Tensor:
     """Return the covariance of a class, shrunk by an intensity or by "ledoit-wolf", such that it can be inverted.
 
-    A class of equal points gets the within-class covariance. A class of at most d points without `shrinkage` gets that
-    of Ledoit and Wolf. Either comes with a warning that names the class.
+    With a warning, equal points get the within-class covariance, and at most d points the shrinkage of Ledoit and Wolf.
     """
     n, d = sample.X.shape
     if not bool((sample.X[:1] != sample.X).any()):
@@ -146,11 +137,8 @@ class GroupMoments(NamedTuple):
         points, weight = groups
         mass = weight.sum(-1)
         mean = weight @ points / mass[..., None]
-        parts = []
-        for g in range(weight.shape[1]):
-            centered = points - mean[:, g, None]
-            parts.append((weight[:, g, :, None] * centered).mT @ centered)
-        scatter = torch.stack(parts, 1)
+        centered = (points - center[:, None] for center in mean.unbind(1))
+        scatter = torch.stack([(w[..., None] * x).mT @ x for w, x in zip(weight.unbind(1), centered, strict=True)], 1)
         return cls(mean, scatter / mass[..., None, None], scatter.sum(0) / mass.sum(0)[:, None, None])
 
     @property
@@ -169,10 +157,7 @@ class Gaussians(NamedTuple):
 
     @classmethod
     def of(cls, mean: Tensor, covariance: Tensor) -> tuple[Gaussians, Tensor]:
-        """Return the Gaussians of covariances (..., d, d), and the mask (...) of singular ones, which are regularized.
-
-        The batched counterpart of :meth:`Whitening.of`.
-        """
+        """Return the Gaussians of covariances (..., d, d), and the mask (...) of singular ones, which get a floor."""
         scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
         scale = torch.where(scale > _rounding(mean), scale, torch.ones_like(scale))
         correlation = covariance / (scale[..., :, None] * scale[..., None, :])
@@ -260,15 +245,14 @@ class LowRankGaussians(NamedTuple):
 
     def dense(self) -> Gaussians:
         """Return the same distributions with full matrices (k, d, d)."""
-        matrices, log_dets = [], []
+        (k, d), parts = self.mean.shape, []
         for axes in self.axes:
             rest, variance = self.variances(axes)
             along = (axes.vectors.T * (variance.rsqrt() - rest.rsqrt())) @ axes.vectors
-            matrices.append(along + rest.rsqrt() * torch.eye(len(along), dtype=along.dtype))
-            log_dets.append(variance.log().sum() + (len(along) - len(variance)) * rest.log())
-        k = len(self.mean)
-        parts = (torch.stack(matrices), torch.stack(log_dets))
-        return Gaussians(self.mean, *(part.expand(k, *part.shape[1:]) for part in parts))
+            log_det = variance.log().sum() + (d - len(variance)) * rest.log()
+            parts.append((along + rest.rsqrt() * torch.eye(d, dtype=along.dtype), log_det))
+        matrices, log_dets = map(torch.stack, zip(*parts, strict=True))
+        return Gaussians(self.mean, matrices.expand(k, d, d), log_dets.expand(k))
 
 
 def class_axes(

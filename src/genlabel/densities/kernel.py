@@ -15,8 +15,8 @@ from torch import Tensor
 from genlabel._arrays import as_rng, chunks, to_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import MIN_STACK_WEIGHT, PerClassDensity
-from genlabel.densities.covariance import LOG_2_PI, Whitening, effective_size, moments, usable_covariance, whiten
-from genlabel.densities.samples import ClassSample, CrossValSample, class_samples
+from genlabel.densities.covariance import LOG_2_PI, Whitening, moments, usable_covariance, whiten
+from genlabel.densities.samples import ClassSample, CrossValSample, class_samples, effective_size
 from genlabel.registry import DENSITIES
 
 CHUNK_KERNELS, GPU_CHUNK_KERNELS = 1 << 19, 1 << 26
@@ -147,7 +147,7 @@ class KernelDensity(PerClassDensity):
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
         white = self._whitening(sample)
-        d, n = sample.X.shape[1], effective_size(sample.weight)
+        d, n = sample.X.shape[1], float(effective_size(sample.weight))
         if isinstance(self.bandwidth, str):
             check_choice("bandwidth", self.bandwidth, ["scott", "silverman", "likelihood"], also="a number above 0")
             h = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))

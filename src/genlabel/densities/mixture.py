@@ -20,7 +20,7 @@ from genlabel._arrays import Standardization, as_rng, chunks, to_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Gaussians
-from genlabel.densities.samples import CrossValSample, Groups
+from genlabel.densities.samples import CrossValSample, Groups, effective_size
 from genlabel.registry import DENSITIES
 
 MIN_SCALE = 1e-100  # lower bound on the scale of a feature, whose square would otherwise vanish
@@ -209,7 +209,7 @@ def fit_mixtures(
     """
     data = _GroupData.of(groups, reg, tied)
     seeds = data.draw_seeds(draws)
-    cap = (groups.size / MIN_POINTS_PER_COMPONENT + 1e-9).long().clamp_min(1)
+    cap = (effective_size(groups.weight) / MIN_POINTS_PER_COMPONENT + 1e-9).long().clamp_min(1)
     fitted = []
     for size in sizes:
         mixtures = _k_means(data, seeds[:, :, :size], cap)

@@ -21,6 +21,11 @@ MAX_CHUNK_VALUES = 1 << 18
 MIN_CLASS_ROWS = 20  # rows of each class among the first rows of a stratified order, if the class has them
 
 
+def effective_size(weight: Tensor) -> Tensor:
+    """Return the effective sample size (sum w)^2 / sum w^2 over the last dimension (Kish)."""
+    return weight.sum(-1) ** 2 / (weight**2).sum(-1)
+
+
 class WithinClass:
     """Within-class covariance of all classes, computed on first use."""
 
@@ -91,11 +96,6 @@ class Groups(NamedTuple):
         grouped = pad_sequence([weight[:, rows].T for rows in rows_by_class], batch_first=True)
         return cls(points, grouped.mT.contiguous())
 
-    @property
-    def size(self) -> Tensor:
-        """Effective sample size of each group, (k, g)."""
-        return self.weight.sum(-1) ** 2 / (self.weight**2).sum(-1)
-
 
 class CrossValSample(NamedTuple):
     """Weighted points with their classes, and the folds of a cross-validation."""
@@ -128,12 +128,12 @@ class CrossValSample(NamedTuple):
     @property
     def out_of_fold(self) -> Tensor:
         """Mask (n,) of rows with an out-of-fold prediction; if there is none, of all predicted rows."""
-        predicted = torch.zeros_like(self.classes, dtype=torch.bool)
-        held_out = torch.zeros_like(predicted)
+        mask = torch.zeros_like(self.classes, dtype=torch.bool)
         for train, rows in zip(self.train, self.valid, strict=True):
-            predicted[rows] = True
-            held_out[rows] = ~train[rows]
-        return held_out if bool(held_out.any()) else predicted
+            mask[rows] = ~train[rows]
+        if not bool(mask.any()):
+            mask[torch.cat(list(self.valid))] = True
+        return mask
 
     def of_classes(self, classes: Tensor) -> CrossValSample:
         """Return the points of some classes, renumbered from 0; the validation rows are those of all classes."""

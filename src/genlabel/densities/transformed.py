@@ -22,7 +22,7 @@ MAX_POWER_ROWS = 5_000  # number of rows above which the powers are estimated on
 
 
 class PowerTransform(NamedTuple):
-    """Yeo-Johnson transform and standardization of each feature, with weights and the Jacobian, unlike scikit-learn's."""
+    """Yeo-Johnson transform and standardization of each feature; unlike scikit-learn's with weights and a Jacobian."""
 
     power: Tensor  # (d,)
     center: Tensor  # (d,)

@@ -341,13 +341,13 @@ def train_and_score(
 @torch.no_grad()
 def score_generator(generators: Generators, settings: GANSettings, rows: ClassRows, seed: int) -> ScoredGenerator:
     """Compare the points of one generator with the held-out rows of its class."""
-    points = generators.draw(TEST_POINTS, np.random.default_rng(seed))[0][0].cpu()
+    drawn, w = generators.draw(TEST_POINTS, np.random.default_rng(seed))
+    points = drawn[0].cpu()
     coverage, precision = (
         float((torch.cdist(queries, others).min(1).values <= rows.reach).double().mean())
         for queries, others in ((rows.held_out, points), (points, rows.train))
     )
     # The log-densities are too low where the draws of w are sparse.
-    w = generators.latents.draw(TEST_POINTS, generators.shares, np.random.default_rng(seed))
     manifold, log_noise = generators(w).cpu().double(), generators.log_noise.cpu().double()
     log_prob = log_likelihood(rows.held_out.double()[None], manifold, log_noise)[0]
     return ScoredGenerator(generators, settings, coverage, precision, log_prob)
@@ -359,10 +359,10 @@ def select_generator(scored: Sequence[ScoredGenerator], min_coverage: float) -> 
     covering = [candidate for candidate in scored if candidate.coverage >= threshold]
     covering.sort(key=lambda candidate: candidate.settings.charts)
     best = max(covering, key=lambda candidate: float(candidate.log_prob.mean()))
-    for candidate in covering:
+    for candidate in covering:  # the loss of `best` itself is 0
         loss = best.log_prob - candidate.log_prob
         error = float(loss.std(unbiased=len(loss) > 1)) / len(loss) ** 0.5
-        if candidate is best or float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
+        if float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
             return candidate
     return best
 
