@@ -15,14 +15,13 @@ from genlabel.densities.covariance import (
     Gaussians,
     GroupMoments,
     Whitening,
-    effective_size,
     ledoit_wolf,
     moments,
     shrink,
     usable_covariance,
     whiten,
 )
-from genlabel.densities.samples import ClassSample, Groups, class_samples
+from genlabel.densities.samples import ClassSample, Groups, class_samples, effective_size
 
 SCALES = np.array([1e-12, 1e-3, 1.0, 1e5, 1e12])
 
@@ -46,7 +45,7 @@ def test_moments_equal_numpy(unbiased: bool) -> None:
     mean, result = moments(X, torch.from_numpy(weight), unbiased=unbiased)
     np.testing.assert_allclose(mean, np.average(X, axis=0, weights=weight), rtol=1e-12)
     np.testing.assert_allclose(result, np.cov(X.T, aweights=weight, ddof=int(unbiased)), rtol=1e-10)
-    assert effective_size(torch.from_numpy(weight)) == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert float(effective_size(torch.from_numpy(weight))) == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
 
 
 def test_spherical_samples_are_shrunk_completely() -> None:
@@ -165,7 +164,7 @@ def test_groups_equal_single_classes(groups: tuple[Tensor, Tensor, Tensor, Group
             alone = moments(X[rows], weights[rows], unbiased=False)
             np.testing.assert_allclose(mean[c, g], alone[0], rtol=1e-10)
             np.testing.assert_allclose(spread[c, g], alone[1], rtol=1e-10)
-            assert float(result.size[c, g]) == pytest.approx(effective_size(weights[rows]))
+            assert float(effective_size(result.weight)[c, g]) == pytest.approx(float(effective_size(weights[rows])))
             scatter += alone[1] * weights[rows].sum()
         np.testing.assert_allclose(within[g], scatter / weights.sum(), rtol=1e-10)
 

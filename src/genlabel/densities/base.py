@@ -43,9 +43,8 @@ class Manifolds(Protocol):
 class ClassDensity(BaseEstimator, ABC):
     """Base class of the class-conditional densities p_c(x), one for each class.
 
-    A subclass implements `_fit` and `_log_prob` on torch tensors, or derives from :class:`PerClassDensity`. `fit`,
-    `log_prob` and `gradient` validate input, convert arrays and work in chunks; the other methods and properties have
-    defaults that suit most densities. :func:`genlabel.testing.check_density` tests a new density.
+    A subclass implements `_fit` and `_log_prob` on torch tensors, or derives from :class:`PerClassDensity`; the other
+    methods and properties have defaults. :func:`genlabel.testing.check_density` tests a new density.
 
     Attributes
     ----------
@@ -77,9 +76,8 @@ class ClassDensity(BaseEstimator, ABC):
         if len(points) == 0:
             raise ValueError("X has 0 samples; a density needs at least one point of each class")
         check_points(points)
-        weight = np.ones(len(points))
-        if sample_weight is not None:
-            weight = check_weights(as_numpy(sample_weight), len(points))
+        weight = check_weights(1.0 if sample_weight is None else as_numpy(sample_weight), len(points))
+        if not weight.all():
             mask = weight > 0
             points = points[torch.from_numpy(mask).to(points.device)]
             labels, weight = labels[mask], weight[mask]
@@ -126,8 +124,8 @@ class ClassDensity(BaseEstimator, ABC):
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return log p_c (m, k) of mixed points `X` (m, d) whose parents are the given training rows.
 
-        A cross-fitted density uses models that were fitted without either parent. If `X` is lam x + (1 - lam) x' for
-        rows of `points`, a density may compute from these where that is faster.
+        A cross-fitted density uses models that were fitted without either parent. One may compute from `points` and
+        `lam` (m,), if `X` is lam x + (1 - lam) x' for rows of these, where that is faster.
         """
         return self.log_prob(X)
 
@@ -258,8 +256,7 @@ class FixedDensity(PerClassDensity):
 
     Parameters
     ----------
-    models : sequence of objects with `log_prob(x)`, (m, d) -> (m,)
-        For example `torch.distributions` objects with float64 parameters.
+    models : sequence of objects with `log_prob(x)`, such as `torch.distributions` with float64 parameters
     """
 
     models: Sequence[LogDensity]
@@ -284,8 +281,7 @@ class SphericalGaussian:
         center = torch.tensor(self.mean, dtype=x.dtype, device=x.device)
         if x.shape[-1] != len(center):
             raise ValueError(f"X has {x.shape[-1]} features, but the given means have {len(center)}")
-        covariance = self.variance * torch.eye(len(center), dtype=x.dtype, device=x.device)
-        model: LogDensity = MultivariateNormal(center, covariance)
+        model: LogDensity = MultivariateNormal(center, self.variance * torch.eye(len(center)).to(center))
         return model.log_prob(x)
 
 

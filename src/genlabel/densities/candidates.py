@@ -31,20 +31,19 @@ def default_candidates() -> dict[str, ClassDensity]:
         {f"kernel {h:g} {covariance}": KernelDensity(h, False, covariance, MAX_KERNELS) for h in BANDWIDTHS}
         for covariance in ("shrunk", "shared")
     )
-    discriminants: dict[str, ClassDensity] = {
+    poolings = (0.0, 0.3, 1.0)
+    spheres: dict[str, ClassDensity] = {
         f"discriminant pooling={pooling:g} shrinkage={shrinkage:g}": DiscriminantDensity(pooling, shrinkage)
-        for pooling in (0.0, 0.3, 1.0)
+        for pooling in poolings
         for shrinkage in (0.0, 0.1, 1.0)
     }
-    for pooling in (0.0, 0.3, 1.0):
-        diagonal = DiscriminantDensity(pooling, 0.5, target="diagonal")
-        discriminants[f"discriminant pooling={pooling:g} diagonal"] = diagonal
+    diagonals = {f"discriminant pooling={p:g} diagonal": DiscriminantDensity(p, 0.5, "diagonal") for p in poolings}
     mixtures = {
         f"mixture {components} {covariance}": MixtureDensity(components, covariance)
         for covariance in ("tied", "diagonal")
         for components in COMPONENTS
     }
-    with_and_without_transform = {**discriminants, **shrunk, **mixtures}
+    with_and_without_transform = {**spheres, **diagonals, **shrunk, **mixtures}
     warped = {f"warped {name}": PowerTransformedDensity(d) for name, d in with_and_without_transform.items()}
     forest = ForestDensity(max_points=MAX_FOREST_ROWS)
     return {**with_and_without_transform, **shared, "forest": forest, **warped}

@@ -15,7 +15,7 @@ from torch import Tensor
 from genlabel._arrays import ROUNDING_TOLERANCE, chunks, to_device
 from genlabel._validation import warn
 from genlabel.densities.base import DensityWarning
-from genlabel.densities.samples import MAX_CHUNK_VALUES, ClassSample, Groups
+from genlabel.densities.samples import MAX_CHUNK_VALUES, ClassSample, Groups, effective_size
 
 LOG_2_PI = math.log(2.0 * math.pi)
 MIN_EIGENVALUE = 1e-10  # eigenvalue below which a correlation matrix counts as singular
@@ -30,28 +30,20 @@ def moments(X: Tensor, weight: Tensor, *, unbiased: bool = False) -> tuple[Tenso
     mean = share @ X
     centered = X - mean
     covariance = (share[:, None] * centered).T @ centered
-    if unbiased:
-        covariance = covariance / (1.0 - float((share**2).sum()))
-    return mean, covariance
-
-
-def effective_size(weight: Tensor) -> float:
-    """Return the effective sample size (sum w)^2 / sum w^2 (Kish)."""
-    return float(weight.sum() ** 2 / (weight**2).sum())
+    return mean, (covariance / (1.0 - float((share**2).sum())) if unbiased else covariance)
 
 
 def ledoit_wolf(X: Tensor, weight: Tensor) -> float:
     """Return the shrinkage intensity min(beta^2, delta^2) / delta^2 toward the scaled identity (Ledoit and Wolf, 2004).
 
     With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i) on centered
-    points. Weights count as repetitions (scikit-learn's `ledoit_wolf` has none); n is their sum or their effective
-    number, whichever is larger.
+    points; n is the sum of the weights (scikit-learn has none) or their effective number, whichever is larger.
     """
     mean, covariance = moments(X, weight)
     squared_norms = ((X - mean) ** 2).sum(1)
     total = float((covariance**2).sum())
     delta_squared = total - float(covariance.trace()) ** 2 / X.shape[1]
-    n = max(float(weight.sum()), effective_size(weight))
+    n = max(float(weight.sum()), float(effective_size(weight)))
     beta_squared = (float((weight / weight.sum()) @ squared_norms**2) - total) / n
     return min(max(beta_squared, 0.0), delta_squared) / delta_squared if delta_squared > 0 else 1.0
 
@@ -67,11 +59,10 @@ def usable_covariance(
 ) -> Tensor:
     """Return the covariance of a class, shrunk by an intensity or by "ledoit-wolf", such that it can be inverted.
 
-    A class of equal points gets the within-class covariance. A class of at most d points without `shrinkage` gets that
-    of Ledoit and Wolf. Either comes with a warning that names the class.
+    With a warning, equal points get the within-class covariance, and at most d points the shrinkage of Ledoit and Wolf.
     """
     n, d = sample.X.shape
-    if not sample.has_spread:
+    if not bool((sample.X[:1] != sample.X).any()):
         _warn(owner, sample, f"has {n} sample(s) and no spread", "the covariance within all classes")
         return sample.pooled
     if shrinkage is None:
@@ -146,11 +137,8 @@ class GroupMoments(NamedTuple):
         points, weight = groups
         mass = weight.sum(-1)
         mean = weight @ points / mass[..., None]
-        parts = []
-        for g in range(weight.shape[1]):
-            centered = points - mean[:, g, None]
-            parts.append((weight[:, g, :, None] * centered).mT @ centered)
-        scatter = torch.stack(parts, 1)
+        centered = (points - center[:, None] for center in mean.unbind(1))
+        scatter = torch.stack([(w[..., None] * x).mT @ x for w, x in zip(weight.unbind(1), centered, strict=True)], 1)
         return cls(mean, scatter / mass[..., None, None], scatter.sum(0) / mass.sum(0)[:, None, None])
 
     @property
@@ -169,10 +157,7 @@ class Gaussians(NamedTuple):
 
     @classmethod
     def of(cls, mean: Tensor, covariance: Tensor) -> tuple[Gaussians, Tensor]:
-        """Return the Gaussians of covariances (..., d, d), and the mask (...) of singular ones, which are regularized.
-
-        The batched counterpart of :meth:`Whitening.of`.
-        """
+        """Return the Gaussians of covariances (..., d, d), and the mask (...) of singular ones, which get a floor."""
         scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
         scale = torch.where(scale > _rounding(mean), scale, torch.ones_like(scale))
         correlation = covariance / (scale[..., :, None] * scale[..., None, :])
@@ -202,10 +187,6 @@ class Gaussians(NamedTuple):
             whitened = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
             distance[:, rows] = whitened.square_().view(r, d, -1).sum(1)
         return distance.add_(constant).mul_(-0.5).T
-
-    def dense(self) -> Gaussians:
-        """Return the object itself, whose matrices are full; the counterpart of `LowRankGaussians.dense`."""
-        return self
 
 
 def cholesky_of_eigenvalues(values: Tensor, vectors: Tensor) -> Tensor:
@@ -264,44 +245,33 @@ class LowRankGaussians(NamedTuple):
 
     def dense(self) -> Gaussians:
         """Return the same distributions with full matrices (k, d, d)."""
-        matrices, log_dets = [], []
+        (k, d), parts = self.mean.shape, []
         for axes in self.axes:
             rest, variance = self.variances(axes)
             along = (axes.vectors.T * (variance.rsqrt() - rest.rsqrt())) @ axes.vectors
-            matrices.append(along + rest.rsqrt() * torch.eye(len(along), dtype=along.dtype))
-            log_dets.append(variance.log().sum() + (len(along) - len(variance)) * rest.log())
-        k = len(self.mean)
-        parts = (torch.stack(matrices), torch.stack(log_dets))
-        return Gaussians(self.mean, *(part.expand(k, *part.shape[1:]) for part in parts))
+            log_det = variance.log().sum() + (d - len(variance)) * rest.log()
+            parts.append((along + rest.rsqrt() * torch.eye(d, dtype=along.dtype), log_det))
+        matrices, log_dets = map(torch.stack, zip(*parts, strict=True))
+        return Gaussians(self.mean, matrices.expand(k, d, d), log_dets.expand(k))
 
 
-class CenteredSample(NamedTuple):
-    """Weighted points, each less the mean of its class."""
+def class_axes(
+    X: Tensor, classes: Tensor, weight: Tensor, pooling: float
+) -> tuple[Tensor, list[PrincipalAxes], list[bool]]:
+    """Return the class means (k, d) of points (n, d), the axes, and the mask of classes whose points differ.
 
-    mean: Tensor  # (k, d)
-    points: Tensor  # (n, d)
-    share: Tensor  # weights (n,) that sum to 1 in each class
-    weight: Tensor  # weights (n,) that sum to 1
-    masks: Sequence[Tensor]  # rows (n,) of each class
-
-    @classmethod
-    def of(cls, X: Tensor, classes: Tensor, weight: Tensor) -> CenteredSample:
-        """Return points (n, d) less the means of their classes (n,)."""
-        k = int(classes.max()) + 1
-        share = weight / X.new_zeros(k).index_add_(0, classes, weight)[classes]
-        mean = X.new_zeros(k, X.shape[1]).index_add_(0, classes, share[:, None] * X)
-        return cls(mean, X - mean[classes], share, weight / weight.sum(), [classes == c for c in range(k)])
-
-    def axes(self, pooling: float) -> list[PrincipalAxes]:
-        """Return the axes of each class for pooling 0, one for all classes for pooling 1.
-
-        A class without spread has those of the within-class covariance.
-        """
-        pooled = PrincipalAxes.of(self.points, self.weight)
-        if pooling == 1:
-            return [pooled]
-        own = [PrincipalAxes.of(self.points[mask], self.share[mask]) for mask in self.masks]
-        return [axes if len(axes.variance) else pooled for axes in own]
+    The axes are those of each class for pooling 0, and one for all classes for pooling 1. A class of equal points has
+    those of the within-class covariance.
+    """
+    k = int(classes.max()) + 1
+    share = weight / X.new_zeros(k).index_add_(0, classes, weight)[classes]
+    mean = X.new_zeros(k, X.shape[1]).index_add_(0, classes, share[:, None] * X)
+    points, masks = X - mean[classes], [classes == c for c in range(k)]
+    axes = [PrincipalAxes.of(points, weight / weight.sum())]
+    if pooling < 1:
+        own = [PrincipalAxes.of(points[mask], share[mask]) for mask in masks]
+        axes = [each if len(each.variance) else axes[0] for each in own]
+    return mean, axes, [bool((points[mask] != 0).any()) for mask in masks]
 
 
 def low_rank_log_prob(gaussians: Sequence[LowRankGaussians], X: Tensor) -> Tensor:

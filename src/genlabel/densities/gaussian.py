@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -18,12 +18,12 @@ from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.covariance import (
     LOG_2_PI,
-    CenteredSample,
     Gaussians,
     GroupMoments,
     LowRankGaussians,
     PrincipalAxes,
     Whitening,
+    class_axes,
     low_rank_log_prob,
     moments,
     usable_covariance,
@@ -100,13 +100,10 @@ class DiscriminantDensity(NormalDensity):
         self._check_parameters()
         self.gaussians_: Gaussians | LowRankGaussians
         if self._is_low_rank(*X.shape):
-            sample = CenteredSample.of(X, index, weight)
-            axes = sample.axes(self.pooling)
+            mean, axes, spread = class_axes(X, index, weight, self.pooling)
             if self.shrinkage == 1:
                 axes = [PrincipalAxes(vectors[:0].clone(), variance) for vectors, variance in axes]
-            gaussians = LowRankGaussians(sample.mean, axes, self.shrinkage, self.reg)
-            self.gaussians_ = gaussians
-            spread = [bool((sample.points[mask] != 0).any()) for mask in sample.masks]
+            self.gaussians_ = gaussians = LowRankGaussians(mean, axes, self.shrinkage, self.reg)
             singular = [any(gaussians.variance_beyond(each) == 0.0 for each in axes)] * len(self.classes_)
         else:
             moments = GroupMoments.of(Groups.by_class(X, index, weight[None]))
@@ -133,7 +130,7 @@ class DiscriminantDensity(NormalDensity):
 
     def gaussians(self) -> Gaussians:
         """Return the Gaussians of the classes."""
-        return self.gaussians_.dense()
+        return self.gaussians_ if isinstance(self.gaussians_, Gaussians) else self.gaussians_.dense()
 
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.gaussians_.log_prob(X).to(X)
@@ -155,41 +152,29 @@ class DiscriminantDensity(NormalDensity):
         for density in densities:
             density._check_parameters()
         log_prob = sample.empty_log_prob(len(densities))
-        low_rank: dict[float, list[int]] = {}  # by pooling
-        for m, density in enumerate(densities):
-            if density._is_low_rank(*sample.X.shape):
-                low_rank.setdefault(density.pooling, []).append(m)
-        for train, rows in zip(sample.train, sample.valid, strict=True) if low_rank else ():
-            centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
-            for pooling, members in low_rank.items():
-                axes, same = centered.axes(pooling), [densities[m] for m in members]
-                fitted = [LowRankGaussians(centered.mean, axes, each.shrinkage, each.reg) for each in same]
+        is_low_rank = [density._is_low_rank(*sample.X.shape) for density in densities]
+        for pooling in {density.pooling for m, density in enumerate(densities) if is_low_rank[m]}:
+            members = [m for m, density in enumerate(densities) if is_low_rank[m] and density.pooling == pooling]
+            for train, rows in zip(sample.train, sample.valid, strict=True):
+                mean, axes, _ = class_axes(sample.X[train], sample.classes[train], sample.weight[train], pooling)
+                fitted = [LowRankGaussians(mean, axes, densities[m].shrinkage, densities[m].reg) for m in members]
                 log_prob[torch.tensor(members)[:, None], rows] = low_rank_log_prob(fitted, sample.X[rows])
-        full = [m for m, density in enumerate(densities) if not density._is_low_rank(*sample.X.shape)]
-        if full:
-            log_prob[full] = _held_out_full(sample, [densities[m] for m in full])
+        full = [m for m in range(len(densities)) if not is_low_rank[m]]
+        values = sample.k * sample.X.shape[1] ** 2
+        for groups, valid in sample.fold_groups(values) if full else ():
+            moments = GroupMoments.of(groups)
+            for batch in chunks(len(full), max(1, MAX_CHUNK_VALUES // (values * len(valid)))):
+                parts = []
+                for m in full[batch]:
+                    covariance = densities[m]._covariances(moments)
+                    (_, matrix, log_det), _ = Gaussians.of(moments.mean[: len(covariance)], covariance)
+                    parts.append((moments.mean, matrix.expand(sample.k, -1, -1, -1), log_det.expand(sample.k, -1)))
+                stacked = [torch.stack(same) for same in zip(*parts, strict=True)]
+                for f, rows in enumerate(valid):
+                    gaussians = Gaussians(*(part[:, :, f].flatten(0, 1) for part in stacked))
+                    fold_log_prob = gaussians.log_prob(sample.X[rows]).view(len(rows), len(parts), -1)
+                    log_prob[torch.tensor(full[batch])[:, None], rows] = fold_log_prob.transpose(0, 1)
         return log_prob
-
-
-def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
-    """Return held-out log-densities of densities with full covariances, which share the moments of the folds."""
-    log_prob = sample.empty_log_prob(len(densities))
-    values = sample.k * sample.X.shape[1] ** 2
-    for groups, valid in sample.fold_groups(values):
-        moments = GroupMoments.of(groups)
-        k = len(moments.mean)
-        for batch in chunks(len(densities), max(1, MAX_CHUNK_VALUES // (values * len(valid)))):
-            fitted = []
-            for density in densities[batch]:
-                covariance = density._covariances(moments)
-                (_, matrix, log_det), _ = Gaussians.of(moments.mean[: len(covariance)], covariance)
-                fitted.append((moments.mean, matrix.expand(k, -1, -1, -1), log_det.expand(k, -1)))
-            stacked = [torch.stack(parts) for parts in zip(*fitted, strict=True)]
-            for f, rows in enumerate(valid):
-                gaussians = Gaussians(*(parts[:, :, f].flatten(0, 1) for parts in stacked))
-                fold_log_prob = gaussians.log_prob(sample.X[rows]).view(len(rows), len(fitted), -1)
-                log_prob[batch, rows] = fold_log_prob.transpose(0, 1)
-    return log_prob
 
 
 @DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
@@ -256,38 +241,20 @@ class GaussianDensity(NormalDensity):
         if not is_faster or len(self.classes_) * len(points) ** 2 > MAX_DISTANCES:
             return self.log_prob(X)
         x = as_tensor(points).cpu().double()
-        distances: _PairDistances | None = getattr(self, "_last_distances", None)
-        if distances is None or distances.points is not x:
-            distances = self._last_distances = _PairDistances.of(x, self.whitenings_)
+        if getattr(self, "_last_distances", (None,))[0] is not x:
+            to_mean, between = [], []
+            for center, matrix, _ in self.whitenings_:
+                a = (x - center) @ matrix
+                to_mean.append((a * a).sum(1))
+                between.append((to_mean[-1][:, None] + to_mean[-1] - 2.0 * (a @ a.T)).clamp_min_(0.0))
+            self._last_distances = (x, torch.stack(to_mean), torch.stack(between))  # (n, d), (k, n), (k, n, n)
+        _, square, square_between = self._last_distances
         i, j, t = (torch.from_numpy(np.ascontiguousarray(as_numpy(part))) for part in (rows, partner_rows, lam))
-        return like(distances.log_prob(i, j, t).to(as_tensor(X)), X)
+        distance = t * square[:, i] + (1.0 - t) * square[:, j] - t * (1.0 - t) * square_between[:, i, j]
+        log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=x.dtype)
+        constant = log_dets + x.shape[1] * LOG_2_PI
+        return like((-0.5 * (distance.clamp_min(0.0).T + constant)).to(as_tensor(X)), X)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the cached distances."""
         return {name: value for name, value in super().__getstate__().items() if name != "_last_distances"}
-
-
-class _PairDistances(NamedTuple):
-    """Squared distances of points that the covariance of each class whitens, for log-densities of mixed points."""
-
-    points: Tensor  # (n, d)
-    to_mean: Tensor  # squared distances of the points to the mean of each class, (k, n)
-    between: Tensor  # squared distances between pairs of points, (k, n, n)
-    constant: Tensor  # log det Sigma + d log 2 pi, (k,)
-
-    @classmethod
-    def of(cls, X: Tensor, whitenings: list[Whitening]) -> _PairDistances:
-        to_mean, between = [], []
-        for whitening in whitenings:
-            a = (X - whitening.center) @ whitening.matrix
-            square = (a * a).sum(1)
-            to_mean.append(square)
-            between.append((square[:, None] + square - 2.0 * (a @ a.T)).clamp_min_(0.0))
-        constant = [whitening.log_det + X.shape[1] * LOG_2_PI for whitening in whitenings]
-        return cls(X, torch.stack(to_mean), torch.stack(between), torch.tensor(constant, dtype=X.dtype))
-
-    def log_prob(self, i: Tensor, j: Tensor, lam: Tensor) -> Tensor:
-        """Return the log-density (m, k) of lam x_i + (1 - lam) x_j for rows i and j."""
-        square = lam * self.to_mean[:, i] + (1.0 - lam) * self.to_mean[:, j]
-        square = square - lam * (1.0 - lam) * self.between[:, i, j]
-        return -0.5 * (square.clamp_min(0.0).T + self.constant)

@@ -15,13 +15,14 @@ from torch import Tensor
 from genlabel._arrays import as_rng, chunks, to_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import MIN_STACK_WEIGHT, PerClassDensity
-from genlabel.densities.covariance import LOG_2_PI, Whitening, effective_size, moments, usable_covariance, whiten
-from genlabel.densities.samples import ClassSample, CrossValSample, class_samples
+from genlabel.densities.covariance import LOG_2_PI, Whitening, moments, usable_covariance, whiten
+from genlabel.densities.samples import ClassSample, CrossValSample, class_samples, effective_size
 from genlabel.registry import DENSITIES
 
 CHUNK_KERNELS, GPU_CHUNK_KERNELS = 1 << 19, 1 << 26
 """Kernels per chunk: on a CPU few enough for the cache, on a GPU enough to keep it busy."""
 LOG2_E = math.log2(math.e)
+BANDWIDTH_HINT = "or choose 'scott', 'silverman' or 'likelihood'"
 MAX_SINGLE_ERROR = 1e-3  # error of an exponent in single precision above which a class is always evaluated in float64
 MAX_BANDWIDTH_ROWS = 2000  # points of a class on which bandwidths are compared by likelihood
 
@@ -72,15 +73,15 @@ class KernelModel(NamedTuple):
         for rows in chunks(len(x), size):
             out = None if buffer is None else buffer[: rows.stop - rows.start]
             exponents = torch.mm(queries[rows], points.T, out=out)
-            if own is None:
-                total[rows] = _log2_sum(exponents)
-                continue
-            left_out = (own[rows] >= 0).nonzero()[:, 0]  # queries whose own kernel is left out
-            kernels = own[rows][left_out]
-            exponents[left_out, kernels] = -math.inf
-            remaining = torch.zeros_like(exponents[:, 0])  # log2 of the weight of all other kernels
-            remaining[left_out] = torch.log2(1.0 - self.weight.to(exponents)[kernels])
-            total[rows] = torch.where(remaining.isinf(), remaining, _log2_sum(exponents) - remaining)
+            if own is not None:
+                left_out = (own[rows] >= 0).nonzero()[:, 0]  # queries whose own kernel is left out
+                exponents[left_out, own[rows][left_out]] = -math.inf
+            top = exponents.detach().amax(1, keepdim=True).clamp_min(torch.finfo(exponents.dtype).min)
+            total[rows] = exponents.sub_(top).exp2_().sum(1).log2_() + top[:, 0]
+            if own is not None:
+                remaining = torch.zeros_like(top[:, 0])  # log2 of the weight of all other kernels
+                remaining[left_out] = torch.log2(1.0 - self.weight.to(top)[own[rows][left_out]])
+                total[rows] = torch.where(remaining.isinf(), remaining, total[rows] - remaining)
         return total / LOG2_E + self.log_norm
 
 
@@ -107,8 +108,8 @@ class KernelDensity(PerClassDensity):
 
     .. math:: p_c(x) = \frac{1}{n_c} \sum_{i: y_i = c} N(x; x_i, h^2 \Sigma_c)
 
-    (arXiv Section 1.2, "Kernel density estimator"): equal to `scipy.stats.gaussian_kde` on the points of a class, but
-    in log space, several times faster, and in bounded memory.
+    (arXiv Section 1.2, "Kernel density estimator"): `scipy.stats.gaussian_kde` of each class, but in log space, faster,
+    and in bounded memory.
 
     Parameters
     ----------
@@ -121,11 +122,9 @@ class KernelDensity(PerClassDensity):
     covariance : "class", "shrunk" or "shared"
         Sigma_c: the class covariance, the same after Ledoit-Wolf shrinkage, or the diagonal of the within-class
         covariance.
-    max_points : int or None
-        Maximal number of kernels per class, at points drawn without replacement; Sigma_c and h are those of all points.
-        None keeps all.
-    random_state : int, Generator or None
-        Seed of that draw.
+    max_points, random_state : int or None
+        Maximal number of kernels per class, at points drawn without replacement, and the seed of the draw; Sigma_c and
+        h are those of all points.
 
     A class with at most d points, or with a singular covariance, is regularized, with a
     :class:`DensityWarning` that names it. The cost of a query is proportional to the number of kernels.
@@ -148,12 +147,12 @@ class KernelDensity(PerClassDensity):
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
         white = self._whitening(sample)
-        d, n = sample.X.shape[1], effective_size(sample.weight)
+        d, n = sample.X.shape[1], float(effective_size(sample.weight))
         if isinstance(self.bandwidth, str):
             check_choice("bandwidth", self.bandwidth, ["scott", "silverman", "likelihood"], also="a number above 0")
             h = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
         else:
-            h = self._check_bandwidth()
+            h = check_positive("bandwidth", self.bandwidth, BANDWIDTH_HINT)
         if self.bandwidth == "likelihood" and len(sample.X) > 1:
             rows = slice(None, None, -(-len(sample.X) // MAX_BANDWIDTH_ROWS))
             weight = sample.weight[rows] / sample.weight[rows].sum()
@@ -180,9 +179,6 @@ class KernelDensity(PerClassDensity):
         rows = torch.from_numpy(np.sort(as_rng(self.random_state).permutation(n)[: self.max_points]))
         return replace(sample, X=sample.X[rows], weight=sample.weight[rows])
 
-    def _check_bandwidth(self) -> float:
-        return check_positive("bandwidth", self.bandwidth, "or choose 'scott', 'silverman' or 'likelihood'")
-
     @property
     def cv_family(self) -> Hashable | None:
         """Densities with numeric bandwidths share the distances."""
@@ -192,7 +188,7 @@ class KernelDensity(PerClassDensity):
 
     def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[KernelDensity]) -> Tensor:
         """Return held-out log-densities (M, n, k); all bandwidths of a fold share the distances."""
-        bandwidths = [density._check_bandwidth() for density in densities]
+        bandwidths = [check_positive("bandwidth", density.bandwidth, BANDWIDTH_HINT) for density in densities]
         log_prob, d = sample.empty_log_prob(len(densities)), sample.X.shape[1]
         for train, rows in zip(sample.train, sample.valid, strict=True):
             parts = class_samples(np.arange(sample.k), sample.X[train], sample.classes[train], sample.weight[train])
@@ -211,9 +207,3 @@ class KernelDensity(PerClassDensity):
                         log_prob[m, rows[chunk], c] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
                 log_prob[:, rows, c] -= 0.5 * (white.log_det + d * LOG_2_PI)
         return log_prob
-
-
-def _log2_sum(exponents: Tensor) -> Tensor:
-    """Return log2 of the row sums of 2^exponents, in place."""
-    top = exponents.detach().amax(1, keepdim=True).clamp_min(torch.finfo(exponents.dtype).min)
-    return exponents.sub_(top).exp2_().sum(1).log2_() + top[:, 0]

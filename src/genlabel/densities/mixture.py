@@ -20,7 +20,7 @@ from genlabel._arrays import Standardization, as_rng, chunks, to_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Gaussians
-from genlabel.densities.samples import CrossValSample, Groups
+from genlabel.densities.samples import CrossValSample, Groups, effective_size
 from genlabel.registry import DENSITIES
 
 MIN_SCALE = 1e-100  # lower bound on the scale of a feature, whose square would otherwise vanish
@@ -209,7 +209,7 @@ def fit_mixtures(
     """
     data = _GroupData.of(groups, reg, tied)
     seeds = data.draw_seeds(draws)
-    cap = (groups.size / MIN_POINTS_PER_COMPONENT + 1e-9).long().clamp_min(1)
+    cap = (effective_size(groups.weight) / MIN_POINTS_PER_COMPONENT + 1e-9).long().clamp_min(1)
     fitted = []
     for size in sizes:
         mixtures = _k_means(data, seeds[:, :, :size], cap)
@@ -235,7 +235,8 @@ def fit_mixtures(
         mean = pad(mixtures.mean, (0, 0, 0, n_missing))
         covariance = mixtures.covariance if tied else pad(mixtures.covariance, (0, 0, 0, n_missing), value=1.0)
         fitted.append((log_weight, mean, covariance))
-    return Mixtures(*(torch.stack(parts, 2) for parts in zip(*fitted, strict=True)), tied)
+    log_weight, mean, covariance = (torch.stack(parts, 2) for parts in zip(*fitted, strict=True))
+    return Mixtures(log_weight, mean, covariance, tied)
 
 
 class _GroupData(NamedTuple):
@@ -259,10 +260,7 @@ class _GroupData(NamedTuple):
         return cls(points, points[..., :0], share, second, variance, reg)
 
     def draw_seeds(self, draws: NDArray[np.float64]) -> Tensor:
-        """Return k-means++ seeds (k, g, q, d) from draws (q,) in [0, 1), with distances in standard deviations.
-
-        All groups use the same draws, so that the seeds of a group do not depend on the other groups.
-        """
+        """Return k-means++ seeds (k, g, q, d) from draws (q,) that all groups share; distances are standardized."""
         scaled = self.points[:, None] / self.variance.sqrt()[:, :, None]
         nearest = torch.full_like(self.share, torch.inf)
         probability, indices = self.share, []

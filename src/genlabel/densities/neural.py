@@ -74,10 +74,8 @@ class NeuralDensity(ClassDensity):
 
     Points are standardized and in float32 on the `device`; results do not depend on the names of the classes. The
     fitted state is plain tensors on the CPU; queries use float64, on the GPU of the query or on `device`. A class with
-    fewer than 20 distinct points gets a Gaussian, with a :class:`DensityWarning` that names it.
-
-    A subclass implements `_build`, `_point_loss`, `_class_log_prob`, `_draw` and `_row_values`. The parameters are
-    described in :class:`FlowDensity`.
+    fewer than 20 distinct points gets a Gaussian, with a :class:`DensityWarning` that names it. A subclass implements
+    the abstract methods. The parameters are described in :class:`FlowDensity`.
 
     Attributes
     ----------
@@ -104,11 +102,10 @@ class NeuralDensity(ClassDensity):
 
     def _check_parameters(self) -> None:
         """Raise if a parameter is invalid."""
-        check_count("epochs", self.epochs)
-        check_count("batch_size", self.batch_size)
+        for name in ("epochs", "batch_size", "patience"):
+            check_count(name, getattr(self, name))
         check_positive("learning_rate", self.learning_rate, "0.01 is the usual choice")
         check_interval("validation_fraction", self.validation_fraction, 0.01, 0.5, "0.1 is the usual choice")
-        check_count("patience", self.patience)
         check_interval("jitter", self.jitter, 0.0, 1.0, "it is relative to the standard deviation of a feature")
 
     @abstractmethod
@@ -226,13 +223,12 @@ class NeuralDensity(ClassDensity):
         network, one_hots = self._network(x.device) if self.weights_ else (None, x)
         gaussian = self.gaussian_._log_prob(x) if self.gaussian_ is not None else None
         parts = chunks(len(x), max(1, (GPU_MAX_LAYER_VALUES if x.is_cuda else MAX_LAYER_VALUES) // self._row_values))
-        columns = []
-        for c, class_input in enumerate(self.class_inputs_.tolist()):
-            if gaussian is not None and class_input < 0:
-                columns.append(gaussian[:, c])
-            else:
-                c_input = one_hots[class_input]
-                columns.append(torch.cat([self._class_log_prob(network, x[rows], c_input) for rows in parts]))
+        columns = [
+            gaussian[:, c]
+            if gaussian is not None and class_input < 0
+            else torch.cat([self._class_log_prob(network, x[rows], one_hots[class_input]) for rows in parts])
+            for c, class_input in enumerate(self.class_inputs_.tolist())
+        ]
         return (torch.stack(columns, 1) - self.scaler_.log_volume).to(X)
 
     def _new_network(self) -> nn.Module:
@@ -273,8 +269,8 @@ class FlowDensity(NeuralDensity):
     (`pip install "genlabel[flows]"`). Beyond 5 standard deviations a spline is the identity, so that far points have
     Gaussian tails.
 
-    Choose another density for classes of less than a few hundred points (a Gaussian replaces the flow below 20 distinct
-    ones) and for classes in several pieces, which a flow connects by thin bridges.
+    Choose another density for classes of less than a few hundred points, and for classes in several pieces, which a
+    flow connects by thin bridges.
 
     Parameters
     ----------
@@ -337,13 +333,11 @@ class FlowDensity(NeuralDensity):
         return lambda x, c, rng: -network(c).log_prob(x)
 
     def _class_log_prob(self, network: Any, x: Tensor, c: Tensor) -> Tensor:
-        log_prob: Tensor = network(c).log_prob(x)
-        return log_prob
+        return torch.as_tensor(network(c).log_prob(x))
 
     def _draw(self, network: Any, n: int, c: Tensor, rng: np.random.Generator) -> Tensor:
         z = torch.from_numpy(rng.standard_normal((n, self.n_features_in_))).to(c)
-        points: Tensor = network(c).transform.inv(z)
-        return points
+        return torch.as_tensor(network(c).transform.inv(z))
 
     @property
     def _row_values(self) -> int:

@@ -61,10 +61,7 @@ def log_posterior(
 
 
 def _is_known_false(mask: Tensor) -> bool:
-    """Return True if a mask is False everywhere, so that `torch.where` can be skipped.
-
-    On a GPU and in compiled code, where reading the mask would wait for the device, it is never known.
-    """
+    """Return True if a mask is False everywhere; never on a GPU or in compiled code, where reading it would wait."""
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from genlabel._arrays import as_rng, chunks
 from genlabel.data.folds import Fold, training_rows
@@ -18,6 +19,11 @@ from genlabel.data.folds import Fold, training_rows
 MAX_CHUNK_VALUES = 1 << 18
 """Values per intermediate array of the densities that work in chunks, so that memory stays bounded."""
 MIN_CLASS_ROWS = 20  # rows of each class among the first rows of a stratified order, if the class has them
+
+
+def effective_size(weight: Tensor) -> Tensor:
+    """Return the effective sample size (sum w)^2 / sum w^2 over the last dimension (Kish)."""
+    return weight.sum(-1) ** 2 / (weight**2).sum(-1)
 
 
 class WithinClass:
@@ -65,19 +71,12 @@ class ClassSample:
         """Within-class covariance of all classes, (d, d): a fallback for small classes."""
         return self.within.covariance
 
-    @property
-    def has_spread(self) -> bool:
-        """True if any two points differ."""
-        return bool((self.X[:1] != self.X).any())
-
 
 def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
     """Return the training points of each class."""
     within = WithinClass(X, index, weight)
-    masks = [index == c for c in range(len(classes))]
-    return [
-        ClassSample(name, X[mask], weight[mask], within) for name, mask in zip(classes.tolist(), masks, strict=True)
-    ]
+    names_and_masks = [(name, index == c) for c, name in enumerate(classes.tolist())]
+    return [ClassSample(name, X[mask], weight[mask], within) for name, mask in names_and_masks]
 
 
 class Groups(NamedTuple):
@@ -93,18 +92,9 @@ class Groups(NamedTuple):
     def by_class(cls, X: Tensor, index: Tensor, weight: Tensor) -> Groups:
         """Return points (n, d) by class; `weight` (g, n) has one row for each group."""
         rows_by_class = [(index == c).nonzero()[:, 0] for c in range(int(index.max()) + 1)]
-        longest = max(len(rows) for rows in rows_by_class)
-        points = X.new_zeros(len(rows_by_class), longest, X.shape[1])
-        grouped = X.new_zeros(len(rows_by_class), len(weight), longest)
-        for c, rows in enumerate(rows_by_class):
-            points[c, : len(rows)] = X[rows]
-            grouped[c, :, : len(rows)] = weight[:, rows]
-        return cls(points, grouped)
-
-    @property
-    def size(self) -> Tensor:
-        """Effective sample size of each group, (k, g)."""
-        return self.weight.sum(-1) ** 2 / (self.weight**2).sum(-1)
+        points = pad_sequence([X[rows] for rows in rows_by_class], batch_first=True)
+        grouped = pad_sequence([weight[:, rows].T for rows in rows_by_class], batch_first=True)
+        return cls(points, grouped.mT.contiguous())
 
 
 class CrossValSample(NamedTuple):
@@ -138,12 +128,12 @@ class CrossValSample(NamedTuple):
     @property
     def out_of_fold(self) -> Tensor:
         """Mask (n,) of rows with an out-of-fold prediction; if there is none, of all predicted rows."""
-        predicted = torch.zeros_like(self.classes, dtype=torch.bool)
-        held_out = torch.zeros_like(predicted)
+        mask = torch.zeros_like(self.classes, dtype=torch.bool)
         for train, rows in zip(self.train, self.valid, strict=True):
-            predicted[rows] = True
-            held_out[rows] = ~train[rows]
-        return held_out if bool(held_out.any()) else predicted
+            mask[rows] = ~train[rows]
+        if not bool(mask.any()):
+            mask[torch.cat(list(self.valid))] = True
+        return mask
 
     def of_classes(self, classes: Tensor) -> CrossValSample:
         """Return the points of some classes, renumbered from 0; the validation rows are those of all classes."""

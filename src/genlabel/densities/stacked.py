@@ -37,7 +37,7 @@ class WeightedDensities(ClassDensity):
     log p(x), with p(x) = sum_m w_m sum_c prior_c p_mc(x): with the priors `class_prior_`, Bayes' rule gives exactly the
     posterior above.
 
-    Weights are divided by their sum; a member of weight 0 is neither fitted nor evaluated. Members that are
+    Weights are divided by their sum; a member of weight 0 is not fitted. Members that are
     :class:`PowerTransformedDensity` share one transform. Above 200,000 rows the members are fitted to a stratified
     subsample of that size; the priors are those of all rows.
     """
@@ -87,12 +87,10 @@ class StackedDensity(ClassDensity):
 
     Every candidate is fitted without each fold in turn. Its held-out log-densities choose its temperature (by
     log-loss), then the weights of all candidates (by the likelihood of the mixed posterior). Those with a weight are
-    fitted to all points as :class:`WeightedDensities` of standardized features.
-
-    Standardization and the power transform of the candidates see no labels; in the search they are fitted once, to all
-    rows. Above 3,000 rows (or 400,000 values) candidates are evaluated on a stratified subsample of that size, at least
-    500 rows; those with a weight are weighted again on 12,000 rows. The chosen ones are fitted to at most 200,000 rows,
-    with a :class:`DensityWarning`.
+    fitted to all points as :class:`WeightedDensities` of standardized features. Standardization and the power transform
+    see no labels; in the search they are fitted once, to all rows. Above 3,000 rows (or 400,000 values) candidates are
+    evaluated on a stratified subsample of that size, at least 500 rows; those with a weight are weighted again on
+    12,000 rows. The chosen ones are fitted to at most 200,000 rows, with a :class:`DensityWarning`.
 
     Parameters
     ----------
@@ -173,10 +171,9 @@ class StackedDensity(ClassDensity):
     def unfitted_stack(self, fold: int | None = None) -> WeightedDensities:
         """Return the chosen members, unfitted, with weights and temperatures; with `fold`, the other folds' choice."""
         choice = self.choice_ if fold is None else self.fold_choices_[fold]
-        selected = choice.weight.nonzero()[:, 0].tolist()
-        candidates = list(self.candidates_.values())
-        members = [clone(candidates[m]) for m in selected]
-        weights, temperatures = choice.weight[selected].tolist(), choice.temperature[selected].tolist()
+        parts = zip(self.candidates_.values(), choice.weight.tolist(), choice.temperature.tolist(), strict=True)
+        chosen = [(clone(density), weight, temperature) for density, weight, temperature in parts if weight > 0]
+        members, weights, temperatures = map(list, zip(*chosen, strict=True))
         return WeightedDensities(members, weights, temperatures, standardize=True)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
@@ -223,8 +220,8 @@ class StackedDensity(ClassDensity):
                     self.pairs_[low, high] = self.unfitted_stack().fit(X[rows], labels[rows], weight[rows])
         self.held_out_ = np.full((n, len(log_prior)), np.nan)
         self.held_out_[evaluation.rows] = evaluation.held_out.numpy()
-        weights = zip(self.candidates_, self.choice_.weight.tolist(), strict=True)
-        self.names_ = [name for name, weight in weights if weight > 0]
+        names = np.array(list(self.candidates_), dtype=object)
+        self.names_ = names[self.choice_.weight.numpy() > 0].tolist()
         self.members_ = self.stack_.members_
         self.weights_, self.temperatures_ = np.array(self.stack_.weights), np.array(self.stack_.temperatures)
         members = zip(self.names_, self.stack_.weights, self.stack_.temperatures, strict=True)

@@ -89,9 +89,8 @@ def evaluate(candidates: dict[str, ClassDensity], sample: CrossValSample, log_pr
         done += indices
     if len(done) < len(candidates):
         current_fit().truncations.append(f"it chooses among {len(done)} of {len(candidates)} densities")
-        done = sorted(done)
-        items = list(candidates.items())
-        candidates = dict(items[index] for index in done)
+        done.sort()
+        candidates = {name: candidates[name] for index, name in enumerate(candidates) if index in done}
         log_prob, log_proba = log_prob[done], log_proba[:, done]
     mask = sample.out_of_fold
     min_weight = torch.tensor([density.min_stack_weight for density in candidates.values()])
@@ -140,17 +139,16 @@ class BatchedCrossValidation(Protocol):
 def held_out_log_prob(
     candidates: Sequence[ClassDensity], transform: PowerTransform | None, sample: CrossValSample
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield indices of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
+    """Yield indices of candidates of a family and their log p_c (m, n, k), each row by models fitted without it.
 
-    Candidates of one family come together. The time limit of the fit ends the iteration early. Candidates that share
-    `transform` are fitted to its output. Rows that are in no validation part are NaN.
+    The time limit of the fit ends the iteration early. Candidates that share `transform` are fitted to its output. Rows
+    that are in no validation part are NaN.
     """
     batches: dict[Hashable, list[int]] = defaultdict(list)
     split = [split_transform(candidate, transform) for candidate in candidates]
     for index, (density, is_transformed) in enumerate(split):
         family = density.cv_family if isinstance(density, BatchedCrossValidation) else None
-        key = ("alone", index) if family is None else ("family", family)
-        batches[is_transformed, key].append(index)
+        batches[is_transformed, family, index if family is None else None].append(index)
     transformed_X, log_jacobian = (None, None) if transform is None else transform(sample.X)
     progress = current_fit()
     for done, indices in enumerate(batches.values(), start=1):
@@ -190,15 +188,14 @@ def fit_stacking(
 ) -> Stacking:
     """Choose the temperature of each candidate by log-loss, then the weights of the candidates.
 
-    `log_proba` (temperatures, M, n) is the result of :func:`log_proba_of_true_class`. The method "stack" gives weights
-    to several candidates, but none below `min_weight`; "select" takes the single one with the smallest log-loss.
+    `log_proba` (temperatures, M, n) is the result of :func:`log_proba_of_true_class`. The method "stack" is that of
+    :func:`stacking_weights`; "select" takes the candidate with the smallest log-loss.
     """
     losses, indices = (-(log_proba @ weight) / weight.sum()).min(0)
     best = log_proba[indices, torch.arange(log_proba.shape[1])]
+    weights = torch.eye(len(losses)).to(best)[losses.argmin()]
     if method == "stack":
         weights = stacking_weights(best, weight, min_weight)
-    else:
-        weights = torch.eye(len(losses)).to(best)[losses.argmin()]
     return Stacking(torch.tensor(TEMPERATURES, dtype=best.dtype)[indices], weights)
 
 
@@ -213,8 +210,7 @@ def stacking_weights(log_proba: Tensor, weight: Tensor, min_weight: Tensor | flo
     tensor([1., 0.])
     """
     likelihood, share = log_proba.exp(), weight / weight.sum()
-    indices = torch.arange(len(log_proba))
-    weights = likelihood.new_full((len(log_proba),), 1.0 / len(log_proba))
+    indices, weights = torch.arange(len(log_proba)), likelihood.new_full((len(log_proba),), 1.0 / len(log_proba))
     floor = torch.as_tensor(min_weight, dtype=weights.dtype).expand(len(log_proba))
     for steps, min_ratio in EM_ROUNDS:
         weights = _em(weights, likelihood, share, steps)

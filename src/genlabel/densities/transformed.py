@@ -22,10 +22,7 @@ MAX_POWER_ROWS = 5_000  # number of rows above which the powers are estimated on
 
 
 class PowerTransform(NamedTuple):
-    """Yeo-Johnson transform of each feature, followed by standardization.
-
-    scikit-learn's `PowerTransformer` has neither sample weights nor the Jacobian that a density needs.
-    """
+    """Yeo-Johnson transform and standardization of each feature; unlike scikit-learn's with weights and a Jacobian."""
 
     power: Tensor  # (d,)
     center: Tensor  # (d,)
@@ -33,10 +30,9 @@ class PowerTransform(NamedTuple):
 
     @classmethod
     def fit(cls, X: Tensor, weight: Tensor) -> PowerTransform:
-        """Fit the powers that maximize the weighted likelihood of points (n, d), by a grid and golden-section search.
+        """Fit the powers that maximize the weighted likelihood of points (n, d), of a subsample above 5,000 rows.
 
-        Above 5,000 rows the powers are estimated on a subsample; center and scale are those of all rows. A feature
-        without a finite likelihood, for example a constant, has power 1.
+        A feature without a finite likelihood, for example a constant, has power 1.
         """
         n = len(X)
         rows = slice(None) if n <= MAX_POWER_ROWS else torch.from_numpy(as_rng(0).permutation(n)[:MAX_POWER_ROWS])

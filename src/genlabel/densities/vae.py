@@ -33,13 +33,11 @@ class VAEDensity(NeuralDensity):
     .. math:: p_c(x) = \int N(z; 0, I)\, N(x; \mu_c(z), \operatorname{diag} \sigma_c^2)\, dz
               \approx \frac1S \sum_s \frac{p_c(x, z_s)}{r_c(z_s | x)}, \quad z_s \sim r_c(z | x)
 
-    (Burda et al., arXiv 1509.00519): an approximate density, as in arXiv Section 7.1. The expected logarithm of the
-    right side is below log p_c(x), by less for more samples. The samples are a shifted lattice that is fixed with the
-    fit, so that rows are independent and the result is differentiable. A quarter of them come from the prior, which
-    keeps the bound tight where the encoder is wrong: it was never trained on points with the label of another class.
-
-    It suits data near a surface of few dimensions, or with many features, but not exact densities or sharp labels: the
-    noise around the surface is one Gaussian for each class.
+    (Burda et al., arXiv 1509.00519): an approximate density, as in arXiv Section 7.1, whose expected logarithm is below
+    log p_c(x), by less for more samples. The samples are a shifted lattice that is fixed with the fit, so that rows are
+    independent and the result is differentiable. A quarter of them come from the prior, which keeps the bound tight
+    where the encoder is wrong: it was never trained on points with the label of another class. It suits data near a
+    surface of few dimensions, but not sharp labels: the noise around the surface is one Gaussian for each class.
 
     Parameters
     ----------
@@ -51,11 +49,9 @@ class VAEDensity(NeuralDensity):
         sigma_c: learned for each feature, learned as one number, or given, relative to the standard deviations.
     floor : float
         Lower bound on a learned sigma_c.
-    n_samples : int
-        Number S of importance samples of a query, to which time and memory are proportional; it may be changed after
-        the fit.
-    train_samples : int
-        Number of importance samples in training; 1 is the bound of a standard VAE.
+    n_samples, train_samples : int
+        Number S of importance samples of a query, to which time and memory are proportional (it may be changed after
+        the fit), and in training, where 1 is the bound of a standard VAE.
     epochs, batch_size, learning_rate, validation_fraction, patience, jitter, device, verbose, random_state
         See :class:`FlowDensity`.
 
@@ -87,9 +83,9 @@ class VAEDensity(NeuralDensity):
     gain = 2.0
 
     def _check_parameters(self) -> None:
-        check_count("latent_dim", self._latent_size)
-        check_count("n_samples", self.n_samples)
-        check_count("train_samples", self.train_samples)
+        sizes = {"latent_dim": self._latent_size, "n_samples": self.n_samples, "train_samples": self.train_samples}
+        for name, size in sizes.items():
+            check_count(name, size)
         hidden_sizes(self.hidden)
         check_positive("floor", self.floor, "0.02 is the usual choice")
         if isinstance(self.noise, str):
@@ -100,7 +96,6 @@ class VAEDensity(NeuralDensity):
 
     @property
     def _latent_size(self) -> int:
-        """Number of latent dimensions."""
         return min(self.n_features_in_, MAX_LATENT) if self.latent_dim is None else self.latent_dim
 
     def _build(self, d: int, k: int) -> nn.Module:
@@ -149,7 +144,6 @@ class _Normal(NamedTuple):
     log_std: Tensor
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Return the log-density, summed over the last axis."""
         z = (x - self.mean) * (-self.log_std).exp()
         return -(0.5 * z**2 + self.log_std + 0.5 * LOG_2_PI).sum(-1)
 
@@ -162,9 +156,9 @@ class _Autoencoder(nn.Module):
         self.floor = floor if isinstance(noise, str) else 0.0
         self.encoder = _layers(d + k, hidden, 2 * latent)
         self.decoder = _layers(latent + k, hidden[::-1], d)
-        is_learned, n_values = isinstance(noise, str), 1 if noise == "scalar" else d
-        log_noise = torch.full((k, n_values), math.log(INITIAL_NOISE if is_learned else noise))
-        self.log_noise = nn.Parameter(log_noise, requires_grad=is_learned)
+        initial, learn_noise = (INITIAL_NOISE, True) if isinstance(noise, str) else (noise, False)
+        log_noise = torch.full((k, 1 if noise == "scalar" else d), math.log(initial))
+        self.log_noise = nn.Parameter(log_noise, requires_grad=learn_noise)
 
     def encode(self, x: Tensor, c: Tensor) -> _Normal:
         """Return q(z | x, c): (n, d), (n or 1, k) -> (n, latent)."""

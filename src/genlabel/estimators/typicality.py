@@ -17,9 +17,9 @@ from genlabel._arrays import Standardization, as_numpy, as_rng, as_tensor
 from genlabel._validation import check_choice, check_count, check_weights, read_classes, suppress_own_warnings
 from genlabel.data.folds import Fold, round_robin_folds
 from genlabel.densities.base import ClassDensity, check_points
-from genlabel.densities.covariance import effective_size
 from genlabel.densities.gaussian import DiscriminantDensity
 from genlabel.densities.kernel import KernelDensity
+from genlabel.densities.samples import effective_size
 from genlabel.densities.stacking import stacking_weights
 from genlabel.densities.transformed import (
     PowerTransform,
@@ -227,7 +227,7 @@ class Typicality(BaseEstimator):
         values = torch.cat(valid_points).numpy()
         self.common_values_ = np.quantile(values, COMMON_QUANTILES, axis=0, method="nearest")
         self.log_weight_ = weights[selected].log()
-        self.size_ = effective_size(all_weight)
+        self.size_ = float(effective_size(all_weight))
         self.folds_ = []
         for model, x, row_weight in zip(models, valid_points, valid_weight, strict=True):
             model = model._replace(members=[model.members[m] for m in selected])

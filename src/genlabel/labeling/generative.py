@@ -87,7 +87,7 @@ class GenLabel(Labeler):
     ) -> NDArray[np.float64]:
         """Return the log-posterior (m, k) of points (m, d); class weights are factors of the priors."""
         posterior = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self._log_priors(class_weight))
-        return np.ascontiguousarray(posterior.log_proba.numpy())
+        return np.ascontiguousarray(posterior.log_proba)
 
     def to_cpu(self) -> Self:
         """Move the density to the CPU, and return the labeler."""
@@ -162,8 +162,8 @@ class GenLabelSampler(Sampler):
     alpha : float
         Parameter of the mixing weights' distribution, Beta(alpha, alpha).
     n_aug : float or int
-        Number of points: a fraction of the rows (float), or a number (int). The points are a random part of whole
-        passes, each of which mixes every row once.
+        Number of points: a fraction of the rows (float), or a number (int), at random from passes that mix each row
+        once.
     output : "hard", "soft" or "weighted"
         See :meth:`fit_resample`.
     standardize : bool
@@ -200,16 +200,14 @@ class GenLabelSampler(Sampler):
 
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         count = resolve_n_aug(self.n_aug, len(X))
-        density = named_density(self.density)
+        density, y = named_density(self.density), self.classes_[index]
         self.scaler_ = Standardization.fit(X) if self.standardize else Standardization.identity(X)
         points = self.scaler_(X)
-        labeler = GenLabel(density, self.gamma, priors=self.priors)
-        self.labeler_ = labeler.fit(points, self.classes_[index])
+        self.labeler_ = GenLabel(density, self.gamma, priors=self.priors).fit(points, y)
         parts, mixup, rows = [], Mixup(self.alpha), np.arange(len(X))
         for _ in range(-(-count // len(X))):  # mix each row once; the density is evaluated at the standardized points
             draw = mixup.draw(len(X), rng)
-            info = BatchInfo(rows=rows, points=points)
-            labels = self.labeler_.label(mixup.mix(points, draw), self.classes_[index], draw, info)
+            labels = self.labeler_.label(mixup.mix(points, draw), y, draw, BatchInfo(rows=rows, points=points))
             parents = np.stack([rows, draw.partner], 1)
             parts.append(Synthetic(mixup.mix(X, draw), labels, index[parents], 1.0 - draw.lam, parents))
         made = Synthetic.concatenate(parts)

@@ -36,25 +36,24 @@ class CollapsedGeneratorError(RuntimeError):
 class GANDensity(ClassDensity):
     r"""log p_c(x) = -d(x, M_c) / scale, with M_c = {G(w, c)} the manifold of class c that a GAN has learned.
 
-    The proxy of the paper for an implicit density (arXiv Section 7.1, and Section F.3, GenMix+GAN): not a density, but
-    a distance, which is computed by inversion of the generator. Each class has its own generator, x = G(w, c) + sigma_c
-    e, trained against a critic with a relativistic loss and penalties on real and generated points; sigma_c e is the
-    noise around the manifold that the paper assumes, spherical in the units of the distance. Generators of curves are
-    then refined by the likelihood of the rows under the same noise, with even curvature where the rows allow it
-    (NOTE[PAPER]: not in the paper). Several penalties are tried, and held-out rows select the generator of each class.
+    The proxy of the paper for an implicit density (arXiv Section 7.1, and Section F.3, GenMix+GAN): a distance, by
+    inversion of the generator. Each class has its own generator, x = G(w, c) + sigma_c e, trained against a critic with
+    a relativistic loss and penalties on real and generated points; sigma_c e is the noise around the manifold that the
+    paper assumes, spherical in the units of the distance. Generators of curves are then refined by the likelihood of
+    the rows under this noise (NOTE[PAPER]: not in the paper). Held-out rows select the generator of each class.
 
     Parameters
     ----------
     norm : "l1", "l2" or "linf"
         Norm of the distance d, in the units of the features.
     latent_dim : int or None
-        Dimension of the manifolds; None is half the number of features, rounded up, at most 16: a curve in the plane.
-        With as many dimensions as features a manifold may fill the space, and all distances are 0.
+        Dimension of the manifolds; None is half the number of features, rounded up, at most 16. With as many dimensions
+        as features a manifold may fill the space, and all distances are 0.
     charts : int or None
-        Maximal number of pieces of a manifold; the classes of Two-circle have two. None tries 1 and 4, and only 1 for
-        images. Pieces are initialized at clusters of the rows.
+        Maximal number of pieces of a manifold, which start at clusters of the rows; the classes of Two-circle have two.
+        None tries 1 and 4, and only 1 for images.
     shape : (c, h, w) or None
-        Shape of flat images, h and w multiples of 4: uses a convolutional critic and encoder, and one scale for all
+        Shape of flat images, h and w multiples of 4, for a convolutional critic and encoder and one scale for all
         pixels.
     hidden : sequence of int
         Hidden layers of generator, critic and encoder.
@@ -69,19 +68,17 @@ class GANDensity(ClassDensity):
     standardize : bool
         Measure distances between standardized features.
     encoder : "regression", "bigan" or None
-        Additional start of an inversion, besides stored points of the manifold: the prediction of an encoder that is
-        regressed on the latents of generated points, or trained with the generator against a critic of points and
-        latents (ALI, bidirectional GAN, as the paper suggests), which is unstable.
+        Additional start of an inversion, the prediction of an encoder: one regressed on the latents of generated
+        points, or trained with the generator against a critic of points and latents (ALI, bidirectional GAN, as the
+        paper suggests), which is unstable.
     restarts, inversion_steps : int
         Number of stored points to start from, in several charts if there are any, and of Gauss-Newton steps.
     min_coverage : float
         Fraction of the held-out rows of a class that must be near a generated point.
     retries : int
         Number of times that classes below `min_coverage` are trained again before the fit fails.
-    device : "auto", "cpu" or "cuda"
-        Device of training and inversion; results are on the device of the query.
-    verbose : int
-    random_state : int, generator or None
+    device, verbose, random_state
+        See :class:`FlowDensity`.
 
     Attributes
     ----------
@@ -143,10 +140,7 @@ class GANDensity(ClassDensity):
         return like(torch.cat([self._project(x[rows]) for rows in chunks(len(x), self.chunk_rows)]), X)
 
     def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
-        """Return differentiable log p_c (m, k) of points (m, d) with given projections (m, k, d).
-
-        It approximates `log_prob` near them (arXiv Section F.3: d(x + delta, M) is about d(x + delta, m*)).
-        """
+        """Return differentiable log p_c (m, k) of points (m, d) with projections (m, k, d) (arXiv Section F.3)."""
         unit = self._unit.to(X)
         return -torch.linalg.vector_norm((X[:, None] - points) / unit, NORMS[self.norm], -1) / self.scale_
 
@@ -157,8 +151,7 @@ class GANDensity(ClassDensity):
     def sample(self, n: int, class_index: int, rng: Seed = None) -> NDArray[np.float64]:
         """Draw `n` points (n, d) of a class, with the noise around its manifold."""
         generators = self.generators_.select(torch.tensor([class_index]))
-        points: NDArray[np.float64] = self.scaler_.inverse(generators.draw(n, as_rng(rng))[0][0]).numpy()
-        return points
+        return np.asarray(self.scaler_.inverse(generators.draw(n, as_rng(rng))[0][0]))
 
     @property
     def noise_(self) -> NDArray[np.float64]:
@@ -168,12 +161,11 @@ class GANDensity(ClassDensity):
     @property
     def _unit(self) -> Tensor:
         """Divisor of the features in a distance, (d,)."""
-        scale: Tensor = self.scaler_.scale
-        return scale if self.standardize else torch.ones_like(scale)
+        return self.scaler_.scale if self.standardize else torch.ones_like(self.scaler_.scale)
 
     def _schedule(self, steps: int) -> training.GANSchedule:
-        unit = self.scaler_.scale / self._unit
-        return training.GANSchedule(steps, self.batch_size, self.learning_rate, named_device(self.device), unit)
+        device, unit = named_device(self.device), self.scaler_.scale / self._unit
+        return training.GANSchedule(steps, self.batch_size, self.learning_rate, device, unit)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check_parameters(X.shape[1])
@@ -233,10 +225,7 @@ class GANDensity(ClassDensity):
     def _select(
         self, classes: list[training.ClassRows], rng: np.random.Generator, callback: Callback | None
     ) -> list[training.ScoredGenerator]:
-        """Train generators of several settings, all at once, and return the best one of each class.
-
-        Classes below `min_coverage` are trained again, with other penalties.
-        """
+        """Return the best of several generators of each class; those below `min_coverage` are trained again."""
         default_charts = [1, CHARTS] if self.shape is None else [1]
         charts = default_charts if self.charts is None else [self.charts]
         dim = min((self.n_features_in_ + 1) // 2, MAX_LATENT) if self.latent_dim is None else self.latent_dim

@@ -114,9 +114,9 @@ def train_gans(
     """Return k t generators for k classes and t settings; that of class c with settings j has the index c t + j.
 
     The critic D minimizes softplus(D(fake) - D(real)) with a penalty on its gradients at real and generated points
-    (R1 + R2). The generator minimizes softplus(D(real) - D(fake)) and the energy distance of a batch, which keeps it in
-    all parts of its class. All classes start with the same weights and use the same latents, so that their order does
-    not matter. The returned generators have the moving average of the weights.
+    (R1 + R2), the generator softplus(D(real) - D(fake)) and the energy distance of a batch, which keeps it in all parts
+    of its class. All classes have the same initial weights and latents, so that their order does not matter. The
+    returned weights are moving averages.
     """
     device, rate, size = schedule.device, schedule.learning_rate, schedule.batch_size
     latents, generator, critic, encoder = networks
@@ -199,11 +199,9 @@ def _adam(rates: list[tuple[Weights, float]], betas: tuple[float, float] = (0.9,
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor, decay: float | None = None) -> None:
-    """Take one step that decreases a loss by the weights of the optimizer only, at `decay` times the initial rate.
-
-    NOTE: gradients must have the memory layout of their weights. A transposed one, which a matrix product may give, is
-    refused by the fused optimizer on a GPU and read in the wrong order by that on a CPU (torch 2.13).
-    """
+    """Take one step that decreases a loss by the weights of the optimizer only, at `decay` times the initial rate."""
+    # The fused optimizer refuses a gradient whose memory layout differs from its weight's on a GPU, and reads it in the
+    # wrong order on a CPU (torch 2.13).
     for group in optimizer.param_groups if decay is not None else ():
         group["lr"] = group["initial_lr"] * decay
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
@@ -297,10 +295,8 @@ class EvenLatents(NamedTuple):
         return (0.5 * CURVE_POINTS * self.share[:, 1:-1] * pace.diff(dim=1) * inside).square().mean(1)
 
     def roughness(self, points: Tensor) -> Tensor:
-        """Return the mean square (s,) of the second derivative of the direction by z: 0 on lines and circles.
-
-        At an even pace along a circle, in any plane, a step is the mirror image of the last but one at the last.
-        """
+        """Return the mean square (s,) of the second derivative of the direction by z: 0 on lines and circles."""
+        # At an even pace along a circle, in any plane, a step is the mirror image of the last but one at the last.
         step = points.diff(dim=1)
         step = step / (step.square().sum(-1, keepdim=True) + 1e-12).sqrt()
         first, second, third = step[:, :-2], step[:, 1:-1], step[:, 2:]
@@ -345,13 +341,13 @@ def train_and_score(
 @torch.no_grad()
 def score_generator(generators: Generators, settings: GANSettings, rows: ClassRows, seed: int) -> ScoredGenerator:
     """Compare the points of one generator with the held-out rows of its class."""
-    points = generators.draw(TEST_POINTS, np.random.default_rng(seed))[0][0].cpu()
+    drawn, w = generators.draw(TEST_POINTS, np.random.default_rng(seed))
+    points = drawn[0].cpu()
     coverage, precision = (
         float((torch.cdist(queries, others).min(1).values <= rows.reach).double().mean())
         for queries, others in ((rows.held_out, points), (points, rows.train))
     )
     # The log-densities are too low where the draws of w are sparse.
-    w = generators.latents.draw(TEST_POINTS, generators.shares, np.random.default_rng(seed))
     manifold, log_noise = generators(w).cpu().double(), generators.log_noise.cpu().double()
     log_prob = log_likelihood(rows.held_out.double()[None], manifold, log_noise)[0]
     return ScoredGenerator(generators, settings, coverage, precision, log_prob)
@@ -363,10 +359,10 @@ def select_generator(scored: Sequence[ScoredGenerator], min_coverage: float) -> 
     covering = [candidate for candidate in scored if candidate.coverage >= threshold]
     covering.sort(key=lambda candidate: candidate.settings.charts)
     best = max(covering, key=lambda candidate: float(candidate.log_prob.mean()))
-    for candidate in covering:
+    for candidate in covering:  # the loss of `best` itself is 0
         loss = best.log_prob - candidate.log_prob
         error = float(loss.std(unbiased=len(loss) > 1)) / len(loss) ** 0.5
-        if candidate is best or float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
+        if float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
             return candidate
     return best
 
