@@ -61,17 +61,13 @@ class ImageBatches:
     ) -> None:
         images, labels = torch.as_tensor(x), torch.as_tensor(y)
         if images.ndim != 4 or images.dtype != torch.uint8 or labels.shape != (len(images),) or not len(images):
-            raise ValueError(
-                f"x has shape {tuple(images.shape)} and dtype {images.dtype}, y has shape {tuple(labels.shape)}; pass "
-                "images (N, c, h, w) of uint8 and N class indices"
-            )
+            shapes = f"x has shape {tuple(images.shape)} and dtype {images.dtype}, y has shape {tuple(labels.shape)}"
+            raise ValueError(f"{shapes}; pass images (N, c, h, w) of uint8 and N class indices")
         self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
         self.rank, self.world_size = rank_and_world_size()
         self.size = check_count("batch_size", min(batch_size, len(images))) // self.world_size
         if not self.size:
-            raise ValueError(
-                f"batch_size={batch_size} is below the number of processes, {self.world_size}; increase it"
-            )
+            raise ValueError(f"batch_size={batch_size} is below the {self.world_size} processes; increase it")
         self._steps = len(images) // (self.size * self.world_size)
         values: Sequence[Any] = seed if isinstance(seed, list | tuple) else [seed]
         if not all(isinstance(value, int | np.integer) for value in values):

@@ -18,9 +18,6 @@ from genlabel._arrays import as_rng
 from genlabel._validation import check_count
 from genlabel.training.networks.staged import StagedNetwork
 
-GROUP_WIDTHS = (1, 2, 4, 8)
-"""Widths of the four groups of residual blocks, relative to the first; each but the first halves the image."""
-
 
 class Stages(StagedNetwork):
     """Base class of networks that are a list of stages and a last linear layer; a subclass defines both."""
@@ -207,7 +204,7 @@ class _ResidualNetwork(Stages):
         seed: Any = None,
     ) -> None:
         super().__init__()
-        widths = [width * factor for factor in (1, *GROUP_WIDTHS)]
+        widths = [width, width, 2 * width, 4 * width, 8 * width]  # each group but the first halves the image
         with _seeded(seed):
             stem: list[nn.Module] = [Normalize(in_channels, mean, std), _convolution(in_channels, width)]
             groups: list[list[nn.Module]] = [
