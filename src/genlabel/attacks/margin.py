@@ -211,10 +211,8 @@ def margins(
         correct = attacked.is_correct(as_tensor(points), index)
         linear = _linear_form(model, X, attacked, points, space) if method == "auto" else None
         exact = None if linear is None else _exact_margins(*linear, attacked, points, index, correct, tolerance)
-        distances, witnesses = exact or closest_misclassified(
-            attacked, points, index, correct, steps, tolerance, as_rng(seed)
-        )
-    return Margins(distances, witnesses, correct, as_numpy(y), exact is not None)
+        result = exact or closest_misclassified(attacked, points, index, correct, steps, tolerance, as_rng(seed))
+    return Margins(*result, correct, as_numpy(y), exact is not None)
 
 
 def _class_margins(W: Floats, b: Floats, X: Floats, y: Classes) -> Floats:

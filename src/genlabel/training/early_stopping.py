@@ -81,7 +81,6 @@ class BestEpoch:
     """Number of epochs between evaluations; the last epoch is always evaluated."""
 
     def __post_init__(self) -> None:
-        """Check the number of epochs."""
         check_count("every", self.every)
 
 

@@ -96,12 +96,12 @@ class ImageBatches:
             pixels.append(first + np.arange(side))
         if self.augment:
             pixels[1] = np.where(own.random((T, B, 1)) < 0.5, pixels[1][..., ::-1], pixels[1])
-        mixer = self.mixer
-        ahead = mixer is None or not mixer.data_dependent  # no draw needs the images of its batch
-        draws = [identity_params(B) if mixer is None else mixer.draw(B, own) for _ in range(T if ahead else 0)]
+        mixer, stack = self.mixer, None
+        if mixer is None or not mixer.data_dependent:  # no draw needs the images of its batch
+            draws = [identity_params(B) if mixer is None else mixer.draw(B, own) for _ in range(T)]
+            stack = draw_to_device(stack_draws(draws), like)
         images = order[: T * B * self.world_size].reshape(T, self.world_size, B)[:, self.rank]
         index, vertical, horizontal = (to_device(np.ascontiguousarray(part), like) for part in (images, *pixels))
-        stack = draw_to_device(stack_draws(draws), like) if ahead else None
         for t in range(T):
             x, y = self._crop(self._images, index[t], vertical[t], horizontal[t]), self._labels[index[t]]
             if stack is not None:
