@@ -100,8 +100,7 @@ class PGD(Attack):
 
     def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Climb from each start, away from the true class or towards each other one."""
-        best = BestAdversarial(model, x, y)
-        m, d = x.shape[-2:]
+        best, (m, d) = BestAdversarial(model, x, y), x.shape[-2:]
         size = 2.5 * self.eps / self.steps if self.step_size is None else self.step_size
         for other in other_classes(model, x, y):
             best.update(single_step(self, model, x, y, other))

@@ -123,10 +123,8 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
     """
     weight, points = (np.asarray(as_numpy(values), dtype=np.float64) for values in (W, X))
     if weight.ndim != 2 or len(weight) < 2 or points.ndim != 2 or weight.shape[1] != points.shape[1]:
-        raise ValueError(
-            f"W has shape {weight.shape}, X {points.shape}; pass W (k, d) and X (m, d); the one row w of a binary "
-            "scikit-learn model is np.vstack([0 * w, w])"
-        )
+        hint = "the one row w of a binary scikit-learn model is np.vstack([0 * w, w])"
+        raise ValueError(f"W has shape {weight.shape}, X {points.shape}; pass W (k, d) and X (m, d); {hint}")
     bias = np.zeros(len(weight)) if b is None else np.asarray(as_numpy(b), dtype=np.float64)
     if bias.shape != weight.shape[:1]:
         raise ValueError(f"b has shape {bias.shape}; expected ({len(weight)},), one bias a row of W")
@@ -213,10 +211,8 @@ def margins(
         correct = attacked.is_correct(as_tensor(points), index)
         linear = _linear_form(model, X, attacked, points, space) if method == "auto" else None
         exact = None if linear is None else _exact_margins(*linear, attacked, points, index, correct, tolerance)
-        distances, witnesses = exact or closest_misclassified(
-            attacked, points, index, correct, steps, tolerance, as_rng(seed)
-        )
-    return Margins(distances, witnesses, correct, as_numpy(y), exact is not None)
+        result = exact or closest_misclassified(attacked, points, index, correct, steps, tolerance, as_rng(seed))
+    return Margins(*result, correct, as_numpy(y), exact is not None)
 
 
 def _class_margins(W: Floats, b: Floats, X: Floats, y: Classes) -> Floats:
@@ -291,7 +287,13 @@ def closest_misclassified(
     for no path.
     """
     X, is_correct = as_tensor(points), torch.from_numpy(correct)
-    destinations = torch.cat([X, *_random_destinations(X, rng)])
+    # Random points in three times the range of X, and points around rows of X, from near to far.
+    low, high, size = X.amin(0), X.amax(0), X.abs().amax(0)
+    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
+    in_range = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((RANDOM_POINTS, len(side))) - 0.5)
+    distance = torch.from_numpy(10.0 ** rng.uniform(*DISTANCE_EXPONENTS, (RANDOM_POINTS, 1))) * side
+    center = X[torch.from_numpy(rng.integers(len(X), size=RANDOM_POINTS))]
+    destinations = torch.cat([X, in_range, center + distance * _unit_noise(RANDOM_POINTS, X[0], rng)])
     log_proba = model.log_proba(destinations)
     n_classes, d = log_proba.shape[1], X.shape[1]
     values = len(destinations) + d * (2 * n_classes + PATHS * (PROBES + len(TILTS + NOISE_SCALES)))
@@ -309,16 +311,6 @@ def closest_misclassified(
         ends[rows] = torch.take_along_dim(paths, _path_length(paths, x).argmin(0)[None, :, None], 0)[0]
     distance = _path_length(ends, X).masked_fill(~is_correct, 0.0)
     return as_numpy(distance), as_numpy(ends.masked_fill(distance.isinf()[:, None], torch.nan))
-
-
-def _random_destinations(X: Tensor, rng: Generator) -> tuple[Tensor, Tensor]:
-    """Draw points in three times the range of X (m, d), and points around rows of X, from near to far."""
-    low, high, size = X.amin(0), X.amax(0), X.abs().amax(0)
-    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
-    in_range = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((RANDOM_POINTS, len(side))) - 0.5)
-    distance = torch.from_numpy(10.0 ** rng.uniform(*DISTANCE_EXPONENTS, (RANDOM_POINTS, 1))) * side
-    center = X[torch.from_numpy(rng.integers(len(X), size=RANDOM_POINTS))]
-    return in_range, center + distance * _unit_noise(RANDOM_POINTS, X[0], rng)
 
 
 def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, destinations: Tensor, predicted: Tensor) -> Tensor:

@@ -300,18 +300,14 @@ def wrap_classifier(
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
     index = index_labels(labels, classifier.classes_)
-    wrapped, points = _in_input_space(classifier, X) if space == "input" else _in_standardized_space(classifier, X)
-    return wrapped, points, index
-
-
-def _in_input_space(classifier: Any, X: Values) -> tuple[AttackedModel, NDArray[np.float64]]:
-    """Return the model and its points in the features of `X`."""
+    if space == "standardized":
+        return *_in_standardized_space(classifier, X), index
     points = _as_numbers(X, "use space='standardized'")
-    network = _only_network(classifier, getattr(classifier, "scaler_", None))
-    if network is not None:
-        return network, points
-    unit = np.maximum(points.std(0), 1e-6 * np.abs(points).max(0))
-    return _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)), points
+    model: AttackedModel | None = _only_network(classifier, getattr(classifier, "scaler_", None))
+    if model is None:
+        unit = np.maximum(points.std(0), 1e-6 * np.abs(points).max(0))
+        model = _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0))
+    return model, points, index
 
 
 def _in_standardized_space(classifier: Any, X: Any) -> tuple[AttackedModel, NDArray[np.float64]]:

@@ -77,15 +77,15 @@ class QuadricFinder(Finder):
     patience: ClassVar[int] = 50
 
     def __init__(self, density: ClassDensity, gaussians: Gaussians) -> None:
-        self.density = density
-        self.gaussians = gaussians
+        self.density, self.gaussians = density, gaussians
         self.spread = torch.linalg.inv(gaussians.matrix)
 
     def find(self, pair: Classes, log_ratio: Floats, rng: np.random.Generator) -> Candidates:
         """Draw a line for each pair, and solve for its root."""
         mean, matrix, log_det = self.gaussians
         classes = torch.from_numpy(pair.T.copy())
-        start, end = (self._draw_points(c, rng) for c in classes)
+        normals = (torch.from_numpy(rng.standard_normal((len(pair), mean.shape[1]))) for _ in classes)
+        start, end = (_multiply_by_class(z, self.spread, c) + mean[c] for z, c in zip(normals, classes, strict=True))
         direction = end - start
         # Coefficients of t^2, t and 1 in log p_c(start + t direction), up to d/2 log 2 pi, for c = i and c = j.
         coefficients = []
@@ -107,12 +107,6 @@ class QuadricFinder(Finder):
         points[rows] -= step[:, None] * direction[rows].numpy()
         log_prob[rows] = self.density.log_prob(points[rows])
         return Candidates(points, log_prob)
-
-    def _draw_points(self, classes: Tensor, rng: np.random.Generator) -> Tensor:
-        """Draw a point of each class (m,) from its Gaussian, (m, d)."""
-        mean = self.gaussians.mean
-        normal = torch.from_numpy(rng.standard_normal((len(classes), mean.shape[1])))
-        return _multiply_by_class(normal, self.spread, classes) + mean[classes]
 
 
 def _multiply_by_class(x: Tensor, matrix: Tensor, classes: Tensor) -> Tensor:
@@ -179,9 +173,7 @@ class SegmentFinder(Finder):
     patience: ClassVar[int] = 50
 
     def __init__(self, density: ClassDensity, X: Floats, index: Classes, tolerance: float) -> None:
-        self.density = density
-        self.X, self.index = X, index
-        self.tolerance = tolerance
+        self.density, self.X, self.index, self.tolerance = density, X, index, tolerance
         self.row_log_prob = np.full((len(X), len(density.classes_)), np.nan)
         """log p_c of the rows that have been ends of a segment, (n, k); NaN for the others."""
 
@@ -201,7 +193,7 @@ class SegmentFinder(Finder):
         def is_near(value: Floats, which: Classes) -> NDArray[np.bool_]:
             return np.asarray(np.abs(expit(value + log_ratio[rows[which]]) - lam[which]) <= self.tolerance)
 
-        t = bracketed_roots(difference, lines.low, lines.high, lines.at_low, lines.at_high, is_near)
+        t = bracketed_roots(difference, *lines[2:], is_near)
         points[rows] = lines.points(t)
         log_prob[rows] = self.density.log_prob(points[rows])
         return Candidates(points, log_prob)
@@ -224,8 +216,7 @@ class SegmentFinder(Finder):
         at_low, at_high = (_compare(self.row_log_prob[rows], pair, log_ratio)[0] for rows in ends.T)
         start, m = self.X[ends[:, 0]], len(pair)
         brackets = Brackets(start, self.X[ends[:, 1]] - start, np.zeros(m), np.ones(m), at_low, at_high)
-        rest = np.flatnonzero(~brackets.crossed)
-        if len(rest):
+        if len(rest := np.flatnonzero(~brackets.crossed)):
             brackets.assign(rest, self.brackets_inside(brackets.select(rest), pair[rest], log_ratio[rest]))
         return brackets
 
@@ -243,8 +234,7 @@ class SegmentFinder(Finder):
         at_ends = values[rows, first], values[rows, first + 1]
         brackets = Brackets(ends.origin.copy(), ends.direction.copy(), t[first], t[first + 1], *at_ends)
         best = np.nan_to_num(np.abs(inner), nan=np.inf).argmin(1)
-        rest = np.flatnonzero(~changes.any(1) & ~third[rows, best])
-        if len(rest):
+        if len(rest := np.flatnonzero(~changes.any(1) & ~third[rows, best])):
             max_length = 0.5 * np.linalg.norm(ends.direction[rest], axis=1)
             lines = self.brackets_along_gradient(nodes[rest, best[rest]], max_length, pair[rest], log_ratio[rest])
             brackets.assign(rest, lines)
@@ -347,9 +337,7 @@ class ProjectionFinder(Finder):
     patience: ClassVar[int] = 40
 
     def __init__(self, manifolds: Manifolds, X: Floats, index: Classes, tolerance: float) -> None:
-        self.manifolds = manifolds
-        self.X, self.index = X, index
-        self.tolerance = tolerance
+        self.manifolds, self.X, self.index, self.tolerance = manifolds, X, index, tolerance
 
     def find(self, pair: Classes, log_ratio: Floats, rng: np.random.Generator) -> Candidates:
         """Move a point between two rows of each pair until it has the log-ratio."""

@@ -280,13 +280,11 @@ def draw_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Draw partners (n,) by a permutation, and weights (n,) from Beta(alpha, alpha)."""
     check_choice("lam_per", lam_per, ["sample", "pair", "batch"])
-    partner = rng.permutation(n)
+    order = rng.permutation(n)
     if lam_per != "pair":
-        return partner, draw_lam(alpha, lam_per, n, rng)
-    lam = draw_lam(alpha, "sample", n, rng)
-    first, second = partner, partner[::-1].copy()  # the first row of the permutation with the last, and so on
-    partner = np.empty_like(first)
-    partner[first] = second
+        return order, draw_lam(alpha, lam_per, n, rng)
+    lam, partner = draw_lam(alpha, "sample", n, rng), np.empty_like(order)
+    partner[order] = order[::-1]  # the first row of the permutation with the last, and so on
     return partner, lam[np.minimum(np.arange(n), partner)]
 
 

@@ -146,11 +146,16 @@ class Sampler(BaseEstimator, ABC):
         points, _, self.pair_, self.lam_, self.parents_ = made.select(rows)
         if self.output == "weighted":
             self.sample_weight_ = np.concatenate([np.ones(n), made.labels[rows, classes]])
-        if self.output != "soft":
-            return _append_points(X, points), _append_labels(y, self.classes_[classes])
-        labels = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
-        is_series = isinstance(y, pd.Series)
-        return _append_points(X, points), pd.DataFrame(labels, columns=self.classes_) if is_series else labels
+        is_series, labels = isinstance(y, pd.Series), self.classes_[classes]
+        if self.output == "soft":
+            result: Any = np.concatenate([np.eye(len(self.classes_))[index], made.labels])
+            result = pd.DataFrame(result, columns=self.classes_) if is_series else result
+        elif is_series:
+            result = pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
+        else:
+            given = np.asarray(y).ravel()
+            result = np.concatenate([given, labels.astype(given.dtype)])
+        return _append_points(X, points), result
 
 
 def _append_points(X: Any, points: NDArray[np.float64]) -> Any:
@@ -163,14 +168,6 @@ def _append_points(X: Any, points: NDArray[np.float64]) -> Any:
     dtype = np.asarray(X).dtype
     dtype = dtype if _can_hold(dtype, points) else np.dtype(np.float64)
     return np.concatenate([np.asarray(X).astype(dtype), points.astype(dtype)])
-
-
-def _append_labels(y: Any, labels: NDArray[Any]) -> Any:
-    """Return the labels `y`, then the others, as a series or an array of the dtype of `y`."""
-    if isinstance(y, pd.Series):
-        return pd.concat([y, pd.Series(labels, name=y.name).astype(y.dtype)], ignore_index=True)
-    y = np.asarray(y).ravel()
-    return np.concatenate([y, labels.astype(y.dtype)])
 
 
 def resolve_n_aug(n_aug: Any, n: int) -> int:

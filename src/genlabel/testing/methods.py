@@ -299,10 +299,9 @@ def check_attack(attack: Attack, *, image_shape: tuple[int, int, int] | None = N
     d = 3 if image_shape is None else prod(image_shape)
     low, high = (-1.5, 2.0) if image_shape is None else (0.0, 1.0)
     rng = np.random.default_rng(0)
-    layer = torch.nn.Linear(d, 5, dtype=torch.float64)
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(rng.normal(size=(5, d))))
-        layer.bias.copy_(-layer.weight.sum(1) * (low + high) / 2)
+    layer = torch.nn.Linear(d, 5, dtype=torch.float64).requires_grad_(False)
+    layer.weight.copy_(torch.from_numpy(rng.normal(size=(5, d))))
+    layer.bias.copy_(-layer.weight.sum(1) * (low + high) / 2)
     network = layer if image_shape is None else torch.nn.Sequential(torch.nn.Flatten(), layer)
     model = AttackedNetwork(network, image_shape)
     X = rng.uniform(low, high, size=(30, d)).reshape(30, *(image_shape or (d,)))
@@ -332,11 +331,9 @@ def check_attack(attack: Attack, *, image_shape: tuple[int, int, int] | None = N
     assert tensor.dtype == torch.float64
     assert not tensor.requires_grad
 
-    with torch.no_grad():
-        layer.bias.fill_(torch.nan)
+    layer.bias.fill_(torch.nan)
     np.testing.assert_array_equal(attack(model, X, y, seed=0), X, "points of a model that gives NaN are moved")
-    with torch.no_grad():
-        layer.bias.fill_(0.0)
+    layer.bias.fill_(0.0)
     for points, classes, message in (
         (X[:0], y[:0], "accepts no points"),
         (np.full_like(X[:2], np.nan), y[:2], "accepts NaN"),

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -34,7 +33,6 @@ from genlabel.training.batching import (
     batches_per_epoch,
     epoch_chunks,
 )
-from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.compile import CompileConfig, StepInputs, resolve_compile_config
 from genlabel.training.early_stopping import BestEpoch, make_tracker
 from genlabel.training.fleet import Fleet, LayerParams, repeat_models
@@ -260,14 +258,9 @@ def train_adamixup_network(
     policy: StagedNetwork,
     critic: StagedNetwork,
     intrusion_weight: float = 1.0,
-    learning_rate: float = 0.1,
-    weight_decay: float = 1e-4,
-    optimizer: Optimizer | None = None,
-    epochs: int = 100,
     seed: Any = None,
     compile_config: CompileConfig | str | None = None,
-    callback: Callback | None = None,
-    checkpoint: Checkpoint | str | PathLike[str] | None = None,
+    **settings: Any,
 ) -> NDArray[np.float64]:
     """Train a network in place by AdaMixup, with a policy and a critic; return the mean loss of each epoch.
 
@@ -277,7 +270,7 @@ def train_adamixup_network(
     Parameters
     ----------
     network : StagedNetwork
-    batches, learning_rate, weight_decay, optimizer, epochs, compile_config, callback, checkpoint
+    batches, compile_config
         See :func:`train_network`; the lam of a batch's own draw is u.
     policy : StagedNetwork
         Network from pairs, concatenated along the second axis (n, 2 c, ...), to 3 scores, such as a
@@ -288,19 +281,13 @@ def train_adamixup_network(
         Weight of the critic's loss.
     seed : int, Generator or None
         Seed of the pairs of batches that bring none.
+    **settings
+        The parameters learning_rate, weight_decay, optimizer, epochs, callback and checkpoint of :func:`train_network`.
     """
     config = resolve_compile_config(compile_config, network)
     weight = check_interval("intrusion_weight", intrusion_weight, 0.0, np.inf, "1 is the usual choice")
-    return run_epochs(
-        AdaMixupStep({"network": network, "policy": policy, "critic": critic}, weight, as_rng(seed), config),
-        batches,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        optimizer=optimizer,
-        epochs=epochs,
-        callback=callback,
-        checkpoint=checkpoint,
-    )
+    networks = {"network": network, "policy": policy, "critic": critic}
+    return run_epochs(AdaMixupStep(networks, weight, as_rng(seed), config), batches, **settings)
 
 
 @final

@@ -36,16 +36,7 @@ MAX_CHUNK_VALUES = 1 << 19
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """Training set with its mixer and labelers: what a group of models has in common.
-
-    The labelers are fitted; their label matrices are the basis in which each model states its own target.
-
-    >>> from genlabel.labeling import LinearLabel
-    >>> from genlabel.mixing import Mixup
-    >>> X, y = np.array([[0.0], [4.0], [5.0]]), np.array([0, 1, 1])
-    >>> TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0).targets.tolist()
-    [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
-    """
+    """Training set with its mixer and fitted labelers, whose label matrices are the basis of each model's target."""
 
     X: NDArray[np.float64]
     """Points (n, ...): features (n, d), images (n, c, h, w)."""

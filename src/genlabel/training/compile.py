@@ -51,7 +51,6 @@ class CompileConfig:
     """If True, store images and weights in channels-last format, which convolutions in bf16 prefer."""
 
     def __post_init__(self) -> None:
-        """Check the precision."""
         check_choice("precision", self.precision, PRECISIONS)
 
     def prepare(self, network: StagedNetwork) -> None:

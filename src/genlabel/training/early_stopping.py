@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -33,7 +34,8 @@ class BestState(Callback):
     def __init__(self, network: StagedNetwork, valid: Validation | None) -> None:
         if valid is None:
             raise ValueError("restore_best=True needs validation rows; pass valid=(x, y)")
-        self._network, self._valid = network, valid
+        self._network = network
+        self._rate = valid if callable(valid) else partial(_accuracy_and_loss, x=valid[0], y=valid[1])
         self.epoch = 0
         self._score: tuple[float, ...] = ()
         self._state: dict[str, Tensor] = {}
@@ -41,10 +43,7 @@ class BestState(Callback):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Score the network at the end of an epoch, from 0, and store its state if it is the best so far."""
         with eval_mode(self._network), torch.no_grad():
-            score = (
-                self._valid(self._network) if callable(self._valid) else _accuracy_and_loss(self._network, *self._valid)
-            )
-        score = np.atleast_1d(np.asarray(score, dtype=float))
+            score = np.atleast_1d(np.asarray(self._rate(self._network), dtype=float))
         values = tuple(np.where(np.isnan(score), -np.inf, score).tolist())
         if not self._state or values > self._score:
             self.epoch, self._score = epoch + 1, values
@@ -82,7 +81,6 @@ class BestEpoch:
     """Number of epochs between evaluations; the last epoch is always evaluated."""
 
     def __post_init__(self) -> None:
-        """Check the number of epochs."""
         check_count("every", self.every)
 
 

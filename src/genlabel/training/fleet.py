@@ -69,13 +69,10 @@ class Fleet:
 
     def layers(self, flat: Tensor) -> list[LayerParams]:
         """Return views of a flat tensor (G, C, size), or (C, size) of one group, as layers."""
-        views, start = [], 0
-        for n_in, n_out in pairwise(self.sizes):
-            W = flat[..., start : start + n_in * n_out].view(*flat.shape[:-1], n_in, n_out)
-            start += n_in * n_out
-            views.append(LayerParams(W, flat[..., start : start + n_out]))
-            start += n_out
-        return views
+        shapes = list(pairwise(self.sizes))
+        parts = torch.split(flat, [size for n_in, n_out in shapes for size in (n_in * n_out, n_out)], -1)
+        layers = zip(parts[::2], parts[1::2], shapes, strict=True)
+        return [LayerParams(W.view(*flat.shape[:-1], *shape), b) for W, b, shape in layers]
 
     def network(self, group: int = 0, candidate: int = 0) -> MLP:
         """Return one of the models as a network of its own (float64, on the CPU)."""

@@ -61,17 +61,13 @@ class ImageBatches:
     ) -> None:
         images, labels = torch.as_tensor(x), torch.as_tensor(y)
         if images.ndim != 4 or images.dtype != torch.uint8 or labels.shape != (len(images),) or not len(images):
-            raise ValueError(
-                f"x has shape {tuple(images.shape)} and dtype {images.dtype}, y has shape {tuple(labels.shape)}; pass "
-                "images (N, c, h, w) of uint8 and N class indices"
-            )
+            shapes = f"x has shape {tuple(images.shape)} and dtype {images.dtype}, y has shape {tuple(labels.shape)}"
+            raise ValueError(f"{shapes}; pass images (N, c, h, w) of uint8 and N class indices")
         self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
         self.rank, self.world_size = rank_and_world_size()
         self.size = check_count("batch_size", min(batch_size, len(images))) // self.world_size
         if not self.size:
-            raise ValueError(
-                f"batch_size={batch_size} is below the number of processes, {self.world_size}; increase it"
-            )
+            raise ValueError(f"batch_size={batch_size} is below the {self.world_size} processes; increase it")
         self._steps = len(images) // (self.size * self.world_size)
         values: Sequence[Any] = seed if isinstance(seed, list | tuple) else [seed]
         if not all(isinstance(value, int | np.integer) for value in values):
@@ -100,12 +96,12 @@ class ImageBatches:
             pixels.append(first + np.arange(side))
         if self.augment:
             pixels[1] = np.where(own.random((T, B, 1)) < 0.5, pixels[1][..., ::-1], pixels[1])
-        mixer = self.mixer
-        ahead = mixer is None or not mixer.data_dependent  # no draw needs the images of its batch
-        draws = [identity_params(B) if mixer is None else mixer.draw(B, own) for _ in range(T if ahead else 0)]
+        mixer, stack = self.mixer, None
+        if mixer is None or not mixer.data_dependent:  # no draw needs the images of its batch
+            draws = [identity_params(B) if mixer is None else mixer.draw(B, own) for _ in range(T)]
+            stack = draw_to_device(stack_draws(draws), like)
         images = order[: T * B * self.world_size].reshape(T, self.world_size, B)[:, self.rank]
         index, vertical, horizontal = (to_device(np.ascontiguousarray(part), like) for part in (images, *pixels))
-        stack = draw_to_device(stack_draws(draws), like) if ahead else None
         for t in range(T):
             x, y = self._crop(self._images, index[t], vertical[t], horizontal[t]), self._labels[index[t]]
             if stack is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from os import PathLike
 from typing import Any, final
 
@@ -116,16 +116,8 @@ def train_network(
     best = BestState(network, valid) if restore_best else None
     if best is not None:
         step.modules["best"] = best
-    losses = run_epochs(
-        step,
-        batches,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        optimizer=optimizer,
-        epochs=epochs,
-        callback=combine_callbacks(best, callback),
-        checkpoint=checkpoint,
-    )
+    callback = combine_callbacks(best, callback)
+    losses = run_epochs(step, batches, learning_rate, weight_decay, optimizer, epochs, callback, checkpoint)
     if best is not None and len(losses):
         best.restore()
     return losses
@@ -134,13 +126,12 @@ def train_network(
 def run_epochs(
     step: Step,
     batches: Iterable[Batch | Sequence[Any]],
-    *,
-    learning_rate: float,
-    weight_decay: float,
-    optimizer: Optimizer | None,
-    epochs: int,
-    callback: Callback | None,
-    checkpoint: Checkpoint | str | PathLike[str] | None,
+    learning_rate: float = 0.1,
+    weight_decay: float = 1e-4,
+    optimizer: Optimizer | None = None,
+    epochs: int = 100,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | str | PathLike[str] | None = None,
 ) -> NDArray[np.float64]:
     """Take a step on each batch, once per epoch, and return the mean loss of each epoch; see :func:`train_network`."""
     config, rule = step.config, Adam() if optimizer is None else optimizer
@@ -155,7 +146,11 @@ def run_epochs(
     losses = [] if checkpoint is None else checkpoint.load(parts, step.rng, weights[0].device)
     broadcast_from_rank0([*weights, *(buffer for network in step.networks for buffer in network.buffers())])
     stepper = Stepper(step.loss, torch_optimizer, graphs)
-    with _train_mode(step.networks), cudnn_autotune(config):
+    with ExitStack() as stack:
+        stack.enter_context(cudnn_autotune(config))
+        for network in step.networks:
+            stack.callback(network.train, network.training)  # restores the mode
+            network.train()
         for epoch in range(len(losses), epochs):
             rate = learning_rate * rule.factor(epoch, epochs)
             for group in torch_optimizer.param_groups:
@@ -178,19 +173,6 @@ def run_epochs(
         epoch = int(np.isfinite(values).argmin())
         raise ValueError(f"the loss of epoch {epoch + 1} is {values[epoch]}; lower learning_rate, or remove NaN from x")
     return values
-
-
-@contextmanager
-def _train_mode(networks: Sequence[StagedNetwork]) -> Iterator[None]:
-    """Put networks in training mode; restore their modes afterwards."""
-    before = [network.training for network in networks]
-    for network in networks:
-        network.train()
-    try:
-        yield
-    finally:
-        for network, mode in zip(networks, before, strict=True):
-            network.train(mode)
 
 
 class Step(ABC):
@@ -322,10 +304,8 @@ class NetworkStep(Step):
         inputs = features.detach() if labeler.update_source else points
         target = label_batch(labeler, inputs, targets, draw, batch.info, clean_features, self._observe_and_label)
         if target.shape != scores.shape:
-            raise ValueError(
-                f"{labeler!r} gave labels {tuple(target.shape)} for scores {tuple(scores.shape)}; fit it to the "
-                "classes of the network"
-            )
+            shapes = f"labels {tuple(target.shape)} for scores {tuple(scores.shape)}"
+            raise ValueError(f"{labeler!r} gave {shapes}; fit it to the classes of the network")
         if self.class_weight is not None:
             target = target * self.class_weight
         return self._cross_entropy(scores.to(target.dtype), target, batch.weight)

@@ -41,7 +41,6 @@ class Optimizer(ABC):
         """
 
     def __post_init__(self) -> None:
-        """Check the schedule."""
         check_positive("decay", self.decay, "1 is no decay")
         for fraction in self.milestones:
             check_interval("milestones", fraction, 0.0, 1.0, "they are fractions of the epochs")

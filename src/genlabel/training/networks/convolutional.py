@@ -18,9 +18,6 @@ from genlabel._arrays import as_rng
 from genlabel._validation import check_count
 from genlabel.training.networks.staged import StagedNetwork
 
-GROUP_WIDTHS = (1, 2, 4, 8)
-"""Widths of the four groups of residual blocks, relative to the first; each but the first halves the image."""
-
 
 class Stages(StagedNetwork):
     """Base class of networks that are a list of stages and a last linear layer; a subclass defines both."""
@@ -145,19 +142,14 @@ class LeNet5(Stages):
         pad = 0 if side >= 16 else 2  # so that a small image does not vanish in the second convolution
         flat = 16 * ((side // 2 + 2 * pad - 4) // 2) ** 2
         with _seeded(seed):
-            self.stages = nn.ModuleList(
-                [
-                    nn.Sequential(
-                        Normalize(in_channels, mean, std),
-                        nn.Conv2d(in_channels, 6, 5, padding=2),
-                        nn.ReLU(),
-                        nn.MaxPool2d(2),
-                    ),
-                    nn.Sequential(nn.Conv2d(6, 16, 5, padding=pad), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-                    nn.Sequential(nn.Linear(flat, 120), nn.ReLU()),
-                    nn.Sequential(nn.Linear(120, 84), nn.ReLU()),
-                ]
-            )
+            first = nn.Conv2d(in_channels, 6, 5, padding=2)
+            stages = [
+                [Normalize(in_channels, mean, std), first, nn.ReLU(), nn.MaxPool2d(2)],
+                [nn.Conv2d(6, 16, 5, padding=pad), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()],
+                [nn.Linear(flat, 120), nn.ReLU()],
+                [nn.Linear(120, 84), nn.ReLU()],
+            ]
+            self.stages = nn.ModuleList(nn.Sequential(*stage) for stage in stages)
             self.head = nn.Linear(84, num_classes)
 
 
@@ -207,7 +199,7 @@ class _ResidualNetwork(Stages):
         seed: Any = None,
     ) -> None:
         super().__init__()
-        widths = [width * factor for factor in (1, *GROUP_WIDTHS)]
+        widths = [width, width, 2 * width, 4 * width, 8 * width]  # each group but the first halves the image
         with _seeded(seed):
             stem: list[nn.Module] = [Normalize(in_channels, mean, std), _convolution(in_channels, width)]
             groups: list[list[nn.Module]] = [

@@ -161,19 +161,9 @@ def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
 class Ensemble(nn.Module):
     """Mean p of networks, sharpened or softened to r, and mixed with the class priors pi: (1 - e) r + e pi.
 
-    Here log r = log pi + a (log p - log pi), normalized. The outputs are scores, whose softmax are the probabilities.
-    With weight a = 1 and prior weight e = 0 it is the plain mean.
-
-    Parameters
-    ----------
-    networks : sequence of Module
-        Networks from points (m, d) to scores (m, k).
-    weight : float
-        Exponent a.
-    log_prior : Tensor (k,), optional
-        Log class priors; needed unless the weight is 1 and the prior weight 0.
-    prior_weight : float
-        Weight e of the class priors.
+    Here log r = log pi + a (log p - log pi), normalized, with the exponent a, `weight`, and the weight e of the class
+    priors, `prior_weight`. The outputs are scores, whose softmax are the probabilities. Without `log_prior` (k,), it is
+    the plain mean, that of a = 1 and e = 0.
     """
 
     def __init__(
