@@ -26,6 +26,7 @@ from genlabel.estimators.classifier import Calibration, ProbabilityClassifier
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
+from genlabel.mixing import Mixer, Mixup
 from genlabel.model_selection import options, scoring
 from genlabel.model_selection.options import STAGE_DEADLINES, default_options, resolve_search, resolve_training
 from genlabel.model_selection.refit import MAX_EXCESS_LOSS, fold_tasks, prepare_labelers, refit
@@ -33,6 +34,7 @@ from genlabel.model_selection.scoring import PoolWeights, pool
 from genlabel.model_selection.search import FitResult, search
 from genlabel.model_selection.search_space import MAX_PARAMETERS, MixingConfig, SearchSpace, parameter_grid
 from genlabel.model_selection.splits import MIN_LOG_PROBA, CVData, subsample_for_time_limit
+from genlabel.registry import MIXERS
 from genlabel.training.batching import Hyperparameters
 from genlabel.training.fleet_trainer import AVERAGING_POWER
 from genlabel.training.networks.staged import Ensemble, log_proba_of
@@ -321,6 +323,13 @@ def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, T]
             check_choice(name, part, known, also=f"a {kind.__name__} such as {also}")
         result.append(part if isinstance(part, kind) else known[part])
     return result
+
+
+def table_mixers() -> dict[str, Mixer]:
+    """Return the registered mixers of the rows of a table by name; those that paste boxes are for images."""
+    mixers = {name: mixer_class() for name, mixer_class in MIXERS.classes().items() if name != "random-choice"}
+    tables = {name: mixer for name, mixer in mixers.items() if "box" not in mixer.optional_fields}
+    return {**tables, "mixup": Mixup(0.3)}
 
 
 def with_networks(network: Any, mixing: Sequence[MixingConfig]) -> list[MixingConfig]:

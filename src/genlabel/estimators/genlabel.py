@@ -13,7 +13,7 @@ from genlabel._validation import check_choice, check_interval
 from genlabel.attacks import Attack
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
 from genlabel.densities.candidates import named_densities
-from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_parts, with_networks
+from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_parts, table_mixers, with_networks
 from genlabel.mixing import Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainingOptions
 from genlabel.model_selection.scoring import Pooling, PoolWeights
@@ -48,8 +48,9 @@ class GenLabelClassifier(NetworkClassifier):
         search (its own `cv` and `random_state` have no effect); it is not available in latent space.
     gamma : float in [0, 1], "auto" or sequence of float
         Share of the generative label; "auto" chooses among 0, 0.2, ..., 1.
-    mixer : "mixup", Mixer or sequence of Mixer
-        "mixup" is `Mixup(alpha=0.3)`, one lam for each sample; the search chooses among several. It mixes inputs.
+    mixer : "mixup", another name, Mixer or sequence of them
+        "mixup" is `Mixup(alpha=0.3)`, one lam for each sample; other names are those of registered mixers, such as
+        "k-mixup"; the search chooses among several. It mixes inputs.
     clean_fraction : "auto", float in [0, 1] or sequence of float
         Share of the samples of a batch that are not mixed: 0 is the paper's Alg. 1, 1 is plain training. "auto" chooses
         between 0.75 and 1, so that `best_params_["clean_fraction"] == 1` states that mixing did not help.
@@ -182,7 +183,7 @@ class GenLabelClassifier(NetworkClassifier):
                 f"density={self.density!r} cannot be used in latent space, whose features were learned from the labels "
                 "of all rows; use density='gaussian' or 'kernel'"
             )
-        mixers = resolve_parts("mixer", self.mixer, Mixer, {"mixup": Mixup(0.3)}, "Mixup(alpha=0.5)")
+        mixers = resolve_parts("mixer", self.mixer, Mixer, table_mixers(), "Mixup(alpha=0.5)")
         if any(mixer.max_depth for mixer in mixers):
             raise ValueError(f"mixer={self.mixer!r} mixes hidden layers; densities label inputs, so use Mixup()")
         fractions = parameter_grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)

@@ -11,7 +11,7 @@ from typing import Any, Self, cast, final
 import numpy as np
 
 from genlabel._validation import check_count, check_interval
-from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_parts, with_networks
+from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_parts, table_mixers, with_networks
 from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainingOptions
@@ -31,10 +31,10 @@ class MixupClassifier(NetworkClassifier):
     ----------
     network : "mlp", "logistic", "auto" or sequence of int
         See :class:`GenLabelClassifier`; where hidden layers are mixed, "auto" is "mlp".
-    mixer : "mixup", "manifold", None, Mixer or sequence of Mixer
+    mixer : "mixup", "manifold", another name, None, Mixer or sequence of them
         "mixup" is `Mixup(alpha=0.3)`, one lam for each sample; "manifold" mixes the input or one of the first two
-        hidden layers, drawn for each batch (Verma et al., 2019); None is plain training. The search chooses among
-        several.
+        hidden layers, drawn for each batch (Verma et al., 2019); other names are those of registered mixers, such as
+        "k-mixup" (:mod:`genlabel.mixing`); None is plain training. The search chooses among several.
     labeler : "linear", "logistic", Labeler or sequence of them
         Mixup's labels, the logistic ones of arXiv Section 3.2, or any other; the search chooses among several.
     exclude_intrusion : bool
@@ -139,8 +139,7 @@ class MixupClassifier(NetworkClassifier):
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        manifold = ManifoldMixup(depths=tuple(range(min(depth, 2) + 1)))
-        known: dict[str, Mixer] = {"mixup": Mixup(0.3), "manifold": manifold}
+        known = {**table_mixers(), "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1)))}
         mixers = resolve_parts("mixer", self.mixer, Mixer, known, "Mixup(alpha=0.5)")
         deepest = max(mixer.max_depth for mixer in mixers)
         if deepest > depth:
