@@ -35,18 +35,12 @@ class ForestDensity(ClassDensity):
 
     where P(c | x) is the mean over extremely randomized trees (Geurts et al., 2006) of the class frequencies in the
     leaf of x, with one additional point that is distributed like all points. p_c integrates to 1 as far as the mean of
-    P(c | x) over the Gaussian is pi_c.
-
-    It needs no distance: irrelevant features, steps and unequal scales do no harm.
+    P(c | x) over the Gaussian is pi_c. Irrelevant features, steps and unequal scales do no harm.
 
     Parameters
     ----------
-    n_estimators : int
-        Number of trees.
-    min_samples_leaf : int
-        Minimal number of points in a leaf.
-    max_features : int
-        Maximal number of features that are tried at each split.
+    n_estimators, min_samples_leaf, max_features : int
+        Number of trees, minimal number of points in a leaf, and maximal number of features tried at each split.
     max_points : int or None
         Size of the stratified subsample that the trees are fitted to; None is all points.
     random_state : int

@@ -47,10 +47,9 @@ class MixtureDensity(ClassDensity):
     reg : float
         Variance added to each feature; meant for standardized features (at least 1e-4 of the variance is added to
         features of large scale). It bounds the density of equal points.
-    max_iter : int
-        Maximal number of EM steps; a class stops when its mean log-likelihood gains less than 3e-3 in a step.
-    random_state : int, Generator or None
-        Seed of the k-means++ initialization.
+    max_iter, random_state : int
+        Maximal number of EM steps, and seed of the k-means++ initialization. A class stops when its mean log-likelihood
+        gains less than 3e-3 in a step.
 
     NOTE[EM]: EM increases the likelihood with a factor exp(-reg/2 tr Sigma^-1) for each Gaussian; adding `reg` to the
     variances is its exact maximum.
@@ -217,15 +216,14 @@ def fit_mixtures(
         last = mixtures.log_weight.new_full(mixtures.log_weight.shape[:-1], -torch.inf)
         for _ in range(max_iter):
             terms = mixtures.terms(data.reg)
-            sums = _e_step(data, terms)
-            likelihood = sums.likelihood
+            *sums, likelihood = _e_step(data, terms)
             if terms.precision is not None:
                 likelihood = likelihood - 0.5 * (terms.precision * data.second).sum((-1, -2))
             likelihoods.append(likelihood)
             converged = likelihood - last < EM_TOLERANCE
             if bool(converged.all()):
                 break
-            for part, new_part in zip(mixtures[:3], _m_step(data, sums)[:3], strict=True):
+            for part, new_part in zip(mixtures[:3], _m_step(data, *sums)[:3], strict=True):
                 part[~converged] = new_part[~converged]
             last = likelihood
         if trace is not None:
@@ -283,23 +281,18 @@ def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:
         # The largest term is that of the nearest mean, in standard deviations of the group.
         scaled = mean / data.variance[:, :, None]
         constant = (-0.5 * (scaled * mean).sum(-1)).masked_fill(is_unused, -torch.inf)
-        sums = _e_step(data, Terms(scaled, constant, None, None), hard=True)
-        weight = sums.weight[..., None]
-        mean = torch.where(weight > 0, sums.first / weight.clamp_min(torch.finfo(weight.dtype).tiny), mean)
-    return _m_step(data, sums)
+        weight, first, second, _ = _e_step(data, Terms(scaled, constant, None, None), hard=True)
+        divisor = weight.clamp_min(torch.finfo(weight.dtype).tiny)[..., None]
+        mean = torch.where(weight[..., None] > 0, first / divisor, mean)
+    return _m_step(data, weight, first, second)
 
 
-class _Sums(NamedTuple):
-    """Sums over responsibilities of q components in each group."""
+def _e_step(data: _GroupData, terms: Terms, hard: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return sums over responsibilities, in chunks of points, and the mean (k, g) of log sum_j exp.
 
-    weight: Tensor  # (k, g, q)
-    first: Tensor  # sums of the points, (k, g, q, d)
-    second: Tensor  # sums of the squared points, (k, g, q, d) or (k, g, q, 0)
-    likelihood: Tensor  # mean of log sum_j exp, (k, g)
-
-
-def _e_step(data: _GroupData, terms: Terms, hard: bool = False) -> _Sums:
-    """Return the sums over responsibilities, in chunks of points; `hard` assigns points to the largest term."""
+    The sums are those of the weights (k, g, q), of the points (k, g, q, d), and of their squares for diagonal
+    covariances. `hard` assigns points to the largest term.
+    """
     k, g, q, d = terms.linear.shape
     linear = terms.linear.view(k, g * q, d)
     weight, first = linear.new_zeros(k, g * q), torch.zeros_like(linear)
@@ -319,16 +312,16 @@ def _e_step(data: _GroupData, terms: Terms, hard: bool = False) -> _Sums:
         weight += responsibilities.sum(-1)
         first.baddbmm_(responsibilities, points)
         second.baddbmm_(responsibilities, data.squares[:, rows])
-    return _Sums(weight.view(k, g, q), first.view(k, g, q, d), second.view(k, g, q, data.squares.shape[-1]), likelihood)
+    return weight.view(k, g, q), first.view(k, g, q, d), second.view(k, g, q, -1), likelihood
 
 
-def _m_step(data: _GroupData, sums: _Sums) -> Mixtures:
+def _m_step(data: _GroupData, weight: Tensor, first: Tensor, second: Tensor) -> Mixtures:
     """Return the mixtures of the sums; for tied covariances the products of features are those of `data.second`."""
-    divisor = sums.weight.clamp_min(torch.finfo(sums.weight.dtype).tiny)[..., None]
-    mean = sums.first / divisor
+    divisor = weight.clamp_min(torch.finfo(weight.dtype).tiny)[..., None]
+    mean = first / divisor
     tied = data.second.numel() > 0
     if tied:
-        covariance = data.second - (sums.weight[..., None] * mean).mT @ mean + torch.diag(data.reg)
+        covariance = data.second - (weight[..., None] * mean).mT @ mean + torch.diag(data.reg)
     else:
-        covariance = (sums.second / divisor - mean**2).clamp_min(0) + data.reg
-    return Mixtures(sums.weight.log(), mean, covariance, tied)
+        covariance = (second / divisor - mean**2).clamp_min(0) + data.reg
+    return Mixtures(weight.log(), mean, covariance, tied)

@@ -49,11 +49,10 @@ class TrainingPoints(NamedTuple):
     def split(self, fraction: float, rng: np.random.Generator) -> tuple[TrainingPoints, TrainingPoints]:
         """Return training and validation points; the latter are a fraction of each class, at least one point."""
         classes = self.c.argmax(1).cpu().numpy()
-        mask = np.zeros(len(classes), dtype=bool)
+        held_out = torch.zeros(len(classes), dtype=torch.bool, device=self.x.device)
         for c in range(self.c.shape[1]):
             rows = rng.permutation(np.flatnonzero(classes == c))
-            mask[rows[: max(1, round(fraction * len(rows)))]] = True
-        held_out = torch.from_numpy(mask).to(self.x.device)
+            held_out[rows[: max(1, round(fraction * len(rows)))]] = True
         return self.select(~held_out), self.select(held_out)
 
 
@@ -84,7 +83,7 @@ class NeuralDensity(ClassDensity):
     class_inputs_ : ndarray (k,)
         Index of each class in the one-hot input of the network; -1 for those with a Gaussian.
     losses_ : list of float
-        Validation loss after each epoch.
+        Validation loss of standardized points after each epoch.
     """
 
     epochs: int = 100
@@ -153,12 +152,11 @@ class NeuralDensity(ClassDensity):
         device, rng = named_device(self.device), as_rng(self.random_state)
         self.scaler_ = Standardization.fit(X, weight, keep_constant=True)
         x = self.scaler_(X)
-        masks = [index == c for c in range(len(self.classes_))]
-        first_row = [int(mask.nonzero()[0]) for mask in masks]
-        is_small = np.array([len(torch.unique(x[mask], dim=0)) < MIN_CLASS_POINTS for mask in masks])
+        k = len(self.classes_)
+        is_small = np.array([len(torch.unique(x[index == c], dim=0)) < MIN_CLASS_POINTS for c in range(k)])
         # Inputs are in the order of appearance, so that class names do not matter.
-        trained = [c for c in np.argsort(first_row).tolist() if not is_small[c]]
-        self.class_inputs_ = np.full(len(masks), -1, dtype=np.int64)
+        trained = [c for c in dict.fromkeys(index.tolist()) if not is_small[c]]
+        self.class_inputs_ = np.full(k, -1, dtype=np.int64)
         self.class_inputs_[trained] = np.arange(len(trained))
         for name in self.classes_[is_small].tolist():
             reason = f"class {name!r} has fewer than {MIN_CLASS_POINTS} distinct points, too few for a"
@@ -183,8 +181,7 @@ class NeuralDensity(ClassDensity):
         """Train a network in place, with early stopping and the best weights; return the validation losses."""
         loss = self._point_loss(network, rng)
         train, valid = points.split(float(self.validation_fraction), rng)
-        valid_seed = int(rng.integers(2**31))
-        learning_rate = float(self.learning_rate)
+        valid_seed, learning_rate = int(rng.integers(2**31)), float(self.learning_rate)
         optimizer = torch.optim.Adam(network.parameters(), learning_rate)
         losses: list[float] = []
         best: dict[str, Tensor] = {}
@@ -279,13 +276,11 @@ class FlowDensity(NeuralDensity):
         Number of successive maps, and of pieces of a spline.
     hidden : sequence of int
         Hidden layers of the network of each map.
-    epochs, batch_size : int
-    learning_rate : float
-        Initial rate of Adam; it decays to 0 over the epochs.
-    validation_fraction : float in [0.01, 0.5]
-        Validation fraction of each class; the weights of the epoch with the best validation likelihood are used.
-    patience : int
-        Epochs without improvement before training stops.
+    epochs, batch_size, learning_rate : int, int, float
+        Training settings; the rate is the initial one of Adam, which decays to 0.
+    validation_fraction, patience : float in [0.01, 0.5], int
+        Validation fraction of each class, and epochs without improvement before training stops. The weights of the best
+        epoch are used.
     jitter : float in [0, 1]
         Standard deviation of the normal noise on the training points, relative to that of a feature. It bounds the
         density at discrete and constant features.
@@ -293,11 +288,6 @@ class FlowDensity(NeuralDensity):
     verbose : int
         1 shows the progress of the epochs.
     random_state : int, Generator or None
-
-    Attributes
-    ----------
-    losses_ : list of float
-        Validation negative log-likelihood of standardized points after each epoch.
 
     Examples
     --------

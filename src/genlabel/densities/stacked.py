@@ -158,10 +158,7 @@ class StackedDensity(ClassDensity):
     def prepare_for_cv(
         self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
     ) -> CrossFittedDensity:
-        """Return the stack chosen over the folds; for each fold, that chosen by the held-out rows of the others.
-
-        With `cross_fit`, the stack is chosen anew from the training rows of each fold.
-        """
+        """Return the stack chosen over the folds, and for each the choice of the others; with `cross_fit`, unfitted."""
         if self.cross_fit:
             return super().prepare_for_cv(X, y, sample_weight, folds, seed)
         pairs = list(folds())
@@ -177,10 +174,7 @@ class StackedDensity(ClassDensity):
         return WeightedDensities(members, weights, temperatures, standardize=True)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """Return log p_c of mixed points by stacks fitted without the folds of both parents.
-
-        Without `cross_fit`, the same as :meth:`log_prob`. Weights and temperatures are those chosen on all rows.
-        """
+        """Return log p_c by stacks fitted without the folds of both parents; without `cross_fit`, `log_prob(X)`."""
         if self.fold_ is None:
             return self.log_prob(X)
         x = as_tensor(X)

@@ -129,6 +129,11 @@ class FeatureDensity(ClassDensity):
         """True if the density of features is cross-fitted."""
         return self.density_.cross_fitted
 
+    def to_cpu(self) -> Self:
+        """Move the density of features to the CPU."""
+        self.density_.to_cpu()
+        return self
+
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return `log_prob` by models that exclude both parents, if the density of features is cross-fitted."""
         if not self.cross_fitted:
@@ -186,11 +191,6 @@ class PowerTransformedDensity(FeatureDensity):
         """Weight of the transformed density."""
         return self.density.min_stack_weight
 
-    def to_cpu(self) -> Self:
-        """Move the fitted density to the CPU."""
-        self.density_.to_cpu()
-        return self
-
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.transform_ = PowerTransform.fit(X, weight) if self.transform is None else self.transform
         super()._fit(X, index, weight)
@@ -203,9 +203,7 @@ class PowerTransformedDensity(FeatureDensity):
 def share_transform(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> PowerTransform | None:
     """Fit one transform and set it in the unfitted members that need one; return None if none does."""
     transformed = [m for m in members if isinstance(m, PowerTransformedDensity) and m.transform is None]
-    if not transformed:
-        return None
-    transform = PowerTransform.fit(X, weight)
+    transform = PowerTransform.fit(X, weight) if transformed else None
     for member in transformed:
         member.transform = transform
     return transform
@@ -258,9 +256,9 @@ class LatentDensity(FeatureDensity):
         return LatentDensity(self.encoder, self.depth, clone(self.density))
 
     def to_cpu(self) -> Self:
-        """Move the twin to the CPU."""
+        """Move the twin and the density of features to the CPU."""
         self.encoder.to("cpu")
-        return self
+        return super().to_cpu()
 
     def _features(self, X: Tensor) -> tuple[Tensor, float]:
         weight = next(iter(self.encoder.parameters()))

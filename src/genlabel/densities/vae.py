@@ -55,11 +55,6 @@ class VAEDensity(NeuralDensity):
     epochs, batch_size, learning_rate, validation_fraction, patience, jitter, device, verbose, random_state
         See :class:`FlowDensity`.
 
-    Attributes
-    ----------
-    losses_ : list of float
-        Validation negative bound of standardized points after each epoch.
-
     Examples
     --------
     >>> from genlabel.data.datasets.synthetic import make_moon

@@ -73,10 +73,9 @@ class GANDensity(ClassDensity):
         paper suggests), which is unstable.
     restarts, inversion_steps : int
         Number of stored points to start from, in several charts if there are any, and of Gauss-Newton steps.
-    min_coverage : float
-        Fraction of the held-out rows of a class that must be near a generated point.
-    retries : int
-        Number of times that classes below `min_coverage` are trained again before the fit fails.
+    min_coverage, retries : float, int
+        Fraction of the held-out rows of a class that must be near a generated point, and the number of times that
+        classes below it are trained again before the fit fails.
     device, verbose, random_state
         See :class:`FlowDensity`.
 
@@ -121,18 +120,17 @@ class GANDensity(ClassDensity):
 
     def resolved_config(self) -> dict[str, Any]:
         """Return the values behind the parameters that are None: settings to try, and weights of the losses."""
-        penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
-        curves = self.latent_dim == 1 or (self.latent_dim is None and self.shape is None)
-        return {
-            "penalties": penalties,
+        config = {
+            "penalties": [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty],
             "charts": [1, CHARTS],
             "noise": ["spherical", training.INITIAL_NOISE],
             "critic": training.CRITIC,
             "energy": training.ENERGY,
             "evenness": training.EVENNESS,
             "clearly": training.MAX_STANDARD_ERRORS,
-            **({"smoothness": training.SMOOTHNESS} if curves else {}),
         }
+        curves = self.latent_dim == 1 or (self.latent_dim is None and self.shape is None)
+        return config | ({"smoothness": training.SMOOTHNESS} if curves else {})
 
     def project(self, X: Any) -> Any:
         """Return m*_c, the nearest point of each class manifold to each row: (m, k, d), numpy or torch as `X` is."""
@@ -172,11 +170,9 @@ class GANDensity(ClassDensity):
         seeds = as_rng(self.random_state).integers(2**32, size=4)
         scaler = Standardization.fit(X, weight, keep_constant=True)
         if self.shape is not None:  # one scale for all pixels
-            flat = Standardization.fit(X.reshape(-1, 1), keep_constant=True)
-            mean, scale = (part.expand(X.shape[1]).clone() for part in (flat.mean, flat.scale))
-            scaler = scaler._replace(mean=mean, scale=scale)
-        self.scaler_ = scaler
-        points = self.scaler_(X)
+            mean, scale, _ = Standardization.fit(X.reshape(-1, 1), keep_constant=True)
+            scaler = scaler._replace(mean=mean.repeat(X.shape[1]), scale=scale.repeat(X.shape[1]))
+        self.scaler_, points = scaler, scaler(X)
         masks = [index == c for c in range(len(self.classes_))]
         classes = [training.ClassRows.split(points[mask].float(), weight[mask], int(seeds[0])) for mask in masks]
         with training_callback(self.verbose, "GANDensity") as callback:
