@@ -37,13 +37,13 @@ from genlabel.cli import add_commands, app, main
 from genlabel.cli.options import one_line_errors
 from genlabel.data.tables import write_frame
 from genlabel.evaluation.images import ImageScores, TrainedImages
-from genlabel.evaluation.records import Record, load_records, open_store, run_trials
+from genlabel.evaluation.records import Record, open_store, run_trials
 from genlabel.evaluation.records import store as store_module
-from genlabel.evaluation.records.exports import export_records
 from genlabel.evaluation.records.run import exit_with_parent
 from genlabel.evaluation.records.schema import COMPARISON, Fit, make_frame
 from genlabel.training import train_network
 from genlabel.training.networks import MLP, LeNet5
+from genlabel_paper.exports import export_records, load_records
 from genlabel_paper.report.page import write_report
 from genlabel_paper.runs.cells import PAPER_SCHEMA
 

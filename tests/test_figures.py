@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.evaluation.records import load_records
 from genlabel_paper.benchmark import count_worse_than_prior, dataset_means, wins
 from genlabel_paper.benchmark.schema import BENCHMARK
+from genlabel_paper.exports import load_records
 from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent
 
 ROOT = Path(__file__).parents[1]

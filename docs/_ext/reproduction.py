@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from genlabel.evaluation.records import load_records
+from genlabel_paper.exports import load_records
 from genlabel_paper.registry import find
 from genlabel_paper.report.page import write_report
 from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent

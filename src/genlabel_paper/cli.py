@@ -184,8 +184,9 @@ def _run(
 
 def _read(records: Path, needed: bool) -> RecordSet:
     """Return the records of a file, or none if they are not needed."""
-    from genlabel.evaluation.records import RecordSet, load_records
+    from genlabel.evaluation.records import RecordSet
     from genlabel.evaluation.records.schema import make_frame
+    from genlabel_paper.exports import load_records
     from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     if needed:
@@ -241,7 +242,7 @@ def _make_folder(name: str, folder: Path) -> None:
 
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
     """Raise if the folder has exports of cells that these records lack: they would be lost or mixed."""
-    from genlabel.evaluation.records import load_records
+    from genlabel_paper.exports import load_records
     from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     _make_folder("export", folder)
@@ -253,7 +254,7 @@ def _check_export(records: pd.DataFrame, folder: Path) -> None:
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
     """Write a JSON file for each setting; all readings of a setting share one."""
-    from genlabel.evaluation.records.exports import export_records
+    from genlabel_paper.exports import export_records
     from genlabel_paper.runs.cells import PAPER_SCHEMA, split_reading
 
     def file_name(setting: str) -> str:

@@ -30,9 +30,10 @@ from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, group_duplicates, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
-from genlabel.evaluation.records import load_records, open_store
+from genlabel.evaluation.records import open_store
 from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.reporting.terminal import COLUMNS, chosen_lines, print_scores
+from genlabel_paper.exports import load_records
 
 FOLDER = Path(genlabel.__file__).parent
 FAST = ["--n-splits", "2", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]

@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel.evaluation.records import Record, load_records, open_store
+from genlabel.evaluation.records import Record, open_store
+from genlabel_paper.exports import load_records
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
 from genlabel_paper.runs.trials import fingerprint_cell
 
@@ -81,7 +82,7 @@ CHECK_ERRORS = """
 import json, sys
 from typer.testing import CliRunner
 from genlabel.cli import add_commands, app
-from genlabel.evaluation.records import load_records
+from genlabel_paper.exports import load_records
 add_commands()
 for words, keyword in json.loads(sys.argv[1]):
     result = CliRunner().invoke(app, words)

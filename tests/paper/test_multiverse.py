@@ -12,8 +12,8 @@ from scipy.stats import spearmanr
 from sklearn.base import clone
 
 from genlabel.data.datasets.catalog import DATA_HOME
-from genlabel.evaluation.records import load_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_agreement, printed_tables
+from genlabel_paper.exports import load_records
 from genlabel_paper.report.results import Rendering
 from genlabel_paper.report.universes import MeanSpread, ReadingScores, Universe, nearness, true_statements, universes
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, in_percent, join_reading, split_reading

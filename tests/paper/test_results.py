@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from genlabel.evaluation.records import load_records
 from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.experiments.table9 import PAPER as TABLE9
+from genlabel_paper.exports import load_records
 from genlabel_paper.paired import count_wins
 from genlabel_paper.registry import find
 from genlabel_paper.report.dataset_tables import UNAVAILABLE

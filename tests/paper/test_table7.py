@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from genlabel.cli import add_commands, app
 from genlabel.data.datasets import load_images
 from genlabel.evaluation.images import ImageScores, TrainedImages
-from genlabel.evaluation.records import load_records
 from genlabel.training.image_batches import predict_scores
 from genlabel.training.networks import PreActResNet18, ResNet18
 from genlabel.training.networks.convolutional import Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
+from genlabel_paper.exports import load_records
 from genlabel_paper.report.experiment import Experiment, select_cells
 from genlabel_paper.report.layout import format_verdict
 from genlabel_paper.report.results import Rendering

@@ -260,8 +260,8 @@ def _print_list() -> None:
 
 def _select_records(path: Path, ids: list[int], methods: list[str] | None, repeats: int | None) -> RecordSet:
     """Return the records of a file for the requested ids, methods and splits."""
-    from genlabel.evaluation.records import load_records
     from genlabel_paper.benchmark.schema import BENCHMARK
+    from genlabel_paper.exports import load_records
 
     records = load_records(path, BENCHMARK)
     filters: dict[str, Sequence[Any] | None] = {
@@ -331,8 +331,8 @@ def _report(records: RecordSet, output: Path | None, picture: Path | None, expor
             plot_benchmark(records.frame).savefig(temporary)
         print_line(f"wrote {picture}")
     if export is not None:
-        from genlabel.evaluation.records.exports import export_records
         from genlabel_paper.benchmark.schema import BENCHMARK
+        from genlabel_paper.exports import export_records
 
         export_records(records.frame, export, BENCHMARK, records.settings)
         print_line(f"wrote {export}")

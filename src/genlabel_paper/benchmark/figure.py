@@ -22,7 +22,7 @@ def plot_benchmark(records: pd.DataFrame, reference: str = "default") -> Figure:
     Parameters
     ----------
     records : DataFrame
-        Records of a benchmark, as `genlabel.evaluation.records.load_records` returns them.
+        Records of a benchmark, as `genlabel_paper.exports.load_records` returns them.
     reference : str
         Method on the vertical axis; it is better below the diagonal.
 

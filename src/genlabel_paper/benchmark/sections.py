@@ -59,7 +59,7 @@ def report(
     Parameters
     ----------
     records : DataFrame
-        Records as `genlabel.evaluation.records.load_records` returns them.
+        Records as `genlabel_paper.exports.load_records` returns them.
     reference : str
         Method that is compared with the others; if it has no records, only means and cost are reported.
     settings : dict, optional

@@ -46,7 +46,7 @@ def complete_datasets(records: pd.DataFrame, methods: Iterable[str] | None = Non
     Parameters
     ----------
     records : DataFrame
-        Records as `genlabel.evaluation.records.load_records` returns them.
+        Records as `genlabel_paper.exports.load_records` returns them.
     methods : iterable of str, optional
         Methods to keep; all by default.
 
@@ -85,7 +85,7 @@ def wins(records: pd.DataFrame, a: str, b: str, metric: str = "log_loss", tie: f
     Parameters
     ----------
     records : DataFrame
-        Records as `genlabel.evaluation.records.load_records` returns them.
+        Records as `genlabel_paper.exports.load_records` returns them.
     a, b : str
         Methods to compare.
     metric : "accuracy", "log_loss", "brier" or "calibration_error"

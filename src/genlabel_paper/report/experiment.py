@@ -48,7 +48,7 @@ class Experiment:
     cells: Callable[[str], list[Cell]]
     """Function of a budget ("smoke", "quick" or "full") that returns its cells."""
     render: Callable[[pd.DataFrame], Rendering]
-    """Function of records, a frame of `genlabel.evaluation.records.load_records`."""
+    """Function of records, a frame of `genlabel_paper.exports.load_records`."""
     paper: PrintedValues = field(default_factory=dict)
     further: Callable[[str], list[Cell]] = no_cells
     """Cells of a budget on datasets that are not in the paper, which run only on request."""

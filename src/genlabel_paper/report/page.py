@@ -78,7 +78,7 @@ def write_report(
     Parameters
     ----------
     records : DataFrame
-        Records as `genlabel.evaluation.records.load_records` returns them.
+        Records as `genlabel_paper.exports.load_records` returns them.
     path : path
     experiments : sequence of Experiment
     description : str

@@ -101,7 +101,7 @@ class ReadingScores:
     Parameters
     ----------
     records : DataFrame
-        Records as `genlabel.evaluation.records.load_records` returns them; settings without a reading are ignored.
+        Records as `genlabel_paper.exports.load_records` returns them; settings without a reading are ignored.
     """
 
     def __init__(self, records: pd.DataFrame) -> None:

@@ -25,9 +25,10 @@ import torch
 
 import genlabel_paper
 from genlabel._progress import LambdaCallback, RunPlan, TrialResult
-from genlabel.evaluation.records import Record, RecordStore, load_records, open_store
+from genlabel.evaluation.records import Record, RecordStore, open_store
 from genlabel.evaluation.records import run as run_module
 from genlabel.evaluation.records.run import check_dask_scheduler
+from genlabel_paper.exports import load_records
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, TrialKey, make_cells
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import genlabel_paper
 from genlabel.evaluation.records import Record, RecordStore, open_store
-from genlabel.evaluation.records import load_records as load
 from genlabel.evaluation.records.schema import COMPARISON, Fit
 from genlabel.evaluation.records.store import check_store
+from genlabel_paper.exports import load_records as load
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, TrialKey
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]

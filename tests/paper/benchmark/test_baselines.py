@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from genlabel.cli import app
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, make_splits
-from genlabel.evaluation.records import fingerprint, load_records
+from genlabel.evaluation.records import fingerprint
 from genlabel.evaluation.records.schema import Fit
 from genlabel_paper.benchmark import (
     BASELINES,
@@ -34,6 +34,7 @@ from genlabel_paper.benchmark import (
     why_unavailable,
 )
 from genlabel_paper.benchmark.schema import BENCHMARK
+from genlabel_paper.exports import load_records
 
 REASONS = {name: why_unavailable(name) for name in BASELINES}
 ABSENT = Baseline("Absent", "no_such_package.Classifier", "no-such-package")

@@ -31,7 +31,7 @@ from genlabel.data.datasets import load_openml, load_table
 from genlabel.data.tables import Table
 from genlabel.data.tables.table import drop_rare_classes
 from genlabel.evaluation.comparison import compare
-from genlabel.evaluation.records import load_records, open_store
+from genlabel.evaluation.records import open_store
 from genlabel.evaluation.records.schema import Fit
 from genlabel_paper.benchmark import (
     METHODS,
@@ -48,6 +48,7 @@ from genlabel_paper.benchmark import (
     wins,
 )
 from genlabel_paper.benchmark.schema import BENCHMARK
+from genlabel_paper.exports import load_records
 from genlabel_paper.paired import WinTieLoss
 
 FOLDER = Path(genlabel.__file__).parent

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from genlabel.data.datasets import load_openml
-from genlabel.evaluation.records import load_records
 from genlabel.evaluation.runner import FitRunner
 from genlabel_paper.benchmark import (
     BaselineClassifier,
@@ -21,6 +20,7 @@ from genlabel_paper.benchmark import (
 )
 from genlabel_paper.benchmark.run import describe_table
 from genlabel_paper.benchmark.schema import BENCHMARK
+from genlabel_paper.exports import load_records
 
 ROOT = Path(__file__).parents[3]
 RECORDS = ROOT / "results" / "benchmark.json"

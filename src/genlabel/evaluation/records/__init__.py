@@ -1,6 +1,5 @@
-"""Records of runs: keys and schemas, stores, exports, fingerprints, and the runner that skips recorded runs."""
+"""Records of runs: keys and schemas, stores, fingerprints, and the runner that skips recorded runs."""
 
-from genlabel.evaluation.records.exports import load_records
 from genlabel.evaluation.records.fingerprints import fingerprint
 from genlabel.evaluation.records.run import run_trials
 from genlabel.evaluation.records.schema import Record, RecordSchema, RecordSet
@@ -12,7 +11,6 @@ __all__ = [
     "RecordSet",
     "RecordStore",
     "fingerprint",
-    "load_records",
     "open_store",
     "run_trials",
 ]

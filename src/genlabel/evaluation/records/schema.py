@@ -45,7 +45,7 @@ class Record(TypedDict):
 
 
 class RecordSet(NamedTuple):
-    """Content of a file of records; `load_records` and `run_comparison` return it."""
+    """Content of a file of records; `run_comparison` returns it."""
 
     frame: pd.DataFrame
     """Records, sorted by id: id, the fields, seconds, parameters and versions (each a dict), fingerprint, the facts,

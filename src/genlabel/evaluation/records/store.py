@@ -121,7 +121,10 @@ def open_store(
 
     Examples
     --------
-    See :func:`genlabel.evaluation.records.load_records`.
+    >>> from genlabel.evaluation.records.schema import COMPARISON
+    >>> with open_store(None, COMPARISON, settings={"seed": 0}) as store:
+    ...     store.read().settings
+    {'seed': 0}
     """
     path = MEMORY if path is None else Path(path)
     check_store(path, schema, restart)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.evaluation.records import load_records as load
 from genlabel.evaluation.records import open_store
-from genlabel.evaluation.records.exports import export_records as export
 from genlabel.evaluation.records.schema import COMPARISON, Fit
 from genlabel.evaluation.records.schema import make_frame as frame_of
+from genlabel_paper.exports import export_records as export
+from genlabel_paper.exports import load_records as load
 from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell, make_cells
 
 export_records, load_records = partial(export, schema=PAPER_SCHEMA), partial(load, schema=PAPER_SCHEMA)
