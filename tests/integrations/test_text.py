@@ -1,13 +1,15 @@
 """Token ids: mixed after the embeddings of a transformers text model, with the attention masks of both parents."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from genlabel import GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup
+from genlabel.mixing import Mixer, MixParams
 
 LAYERS = {"mixer": ManifoldMixup(depths=(1,)), "mix_layers": ("", "embedding")}
 
@@ -52,6 +54,28 @@ def test_embeddings_are_mixed(gamma: Any) -> None:
         torch.testing.assert_close(scores[i], network.head.weight @ h[:length].mean(0) + network.head.bias)
     network.eval()
     assert torch.equal(mixup.mix(ids, y).join_mask(mask), mask)
+
+
+@final
+class TokenCut(Mixer):
+    """Mixer of token ids: the second half of each sentence is its partner's."""
+
+    linear = False
+
+    def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:
+        return MixParams(np.random.default_rng(rng).permutation(n), np.full(n, 0.5))
+
+    def mix(self, X: Any, draw: MixParams) -> Any:
+        half = X.shape[1] // 2
+        return torch.cat([X[:, :half], X[draw.partner, half:]], 1)
+
+
+def test_a_mixer_that_does_not_blend_takes_ids() -> None:
+    network, (ids, _, y) = Text(), sentences()
+    mixup = GenLabelMixup(network, num_classes=2, mixer=TokenCut(), gamma=0.2)
+    batch = mixup.mix(ids, y)
+    assert torch.equal(batch.x[:, 4:], ids[batch.draw.partner, 4:])
+    torch.testing.assert_close(batch.target(network(batch.x)).sum(1), torch.ones(len(ids)))
 
 
 def test_ids_are_refused_where_the_input_is_mixed() -> None:

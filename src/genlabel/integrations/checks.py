@@ -18,8 +18,10 @@ DENSITY_SETTINGS = ("beta", "covariance", "statistics", "margin", "share", "temp
 """Parameters of `OnlineGaussianDensity` that `GenLabelMixup` takes."""
 
 
-def check_batch(x: Any, y: Any, k: int, mixes_input: bool = True, multi_label: bool = False) -> None:
+def check_batch(x: Any, y: Any, k: int, blends_input: bool = True, multi_label: bool = False) -> None:
     """Raise unless x can be mixed and y are labels of its rows; values on a GPU are not read.
+
+    Integers are fine for a mixer that does not blend them: one that pastes, or that mixes in a hidden layer.
 
     >>> import torch
     >>> check_batch(torch.zeros(2, 3), torch.tensor([0, 7]), 5)
@@ -31,7 +33,7 @@ def check_batch(x: Any, y: Any, k: int, mixes_input: bool = True, multi_label: b
             f"x is a {type(x).__name__} and y a {type(y).__name__}; pass tensors: x (n, ...) and the class of each row "
             "(boxes and other annotations of a row are not supported)"
         )
-    if mixes_input and not x.is_floating_point():
+    if blends_input and not x.is_floating_point():
         raise TypeError(
             f"x is {x.dtype}, and mixing would round it; pass floats, such as x.float() / 255 for pixels. For token "
             "ids, mix the output of the embedding: mixer=ManifoldMixup(depths=(1,)), mix_layers=('', 'embeddings')"

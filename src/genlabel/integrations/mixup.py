@@ -413,8 +413,10 @@ class GenLabelMixup(nn.Module):
 
     def _check_batch(self, x: Tensor, y: Tensor) -> None:
         """Check a batch, and move to the device of its points."""
+        mixers = self.mixer.mixers or () if isinstance(self.mixer, RandomChoice) else [self.mixer]
         mixes_input = self.mixer.min_depth == 0 or self.labeler.needs_inputs or self.teacher is not None
-        check_batch(x, y, self.num_classes, mixes_input, self.multi_label)
+        blends_input = mixes_input and any(mixer.linear for mixer in mixers)
+        check_batch(x, y, self.num_classes, blends_input, self.multi_label)
         if x.device != self._gamma.device:
             self.to(x.device)
         join = getattr(self._wrapper[0], "_join_config", None)  # set by the context DistributedDataParallel.join()
