@@ -413,9 +413,9 @@ class GenLabelMixup(nn.Module):
 
     def _check_batch(self, x: Tensor, y: Tensor) -> None:
         """Check a batch, and move to the device of its points."""
-        mixers = self.mixer.mixers or () if isinstance(self.mixer, RandomChoice) else [self.mixer]
+        is_choice = isinstance(self.mixer, RandomChoice)
         mixes_input = self.mixer.min_depth == 0 or self.labeler.needs_inputs or self.teacher is not None
-        blends_input = mixes_input and any(mixer.linear for mixer in mixers)
+        blends_input = mixes_input and (is_choice or self.mixer.linear)  # a choice that never blends is rare
         check_batch(x, y, self.num_classes, blends_input, self.multi_label)
         if x.device != self._gamma.device:
             self.to(x.device)
