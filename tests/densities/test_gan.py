@@ -325,7 +325,10 @@ def test_rows_are_drawn_by_their_weights() -> None:
     ({"encoder": "vae"}, "encoder='vae'"),
     ({"min_coverage": 2.0}, "min_coverage=2.0"),
 ])  # fmt: skip
-def test_bad_parameters_raise(parameters: dict[str, Any], match: str) -> None:
+def test_bad_parameters_raise_before_the_training(
+    parameters: dict[str, Any], match: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("genlabel.densities.gan.training.train_and_score")
     with pytest.raises(ValueError, match=match):
         GANDensity(**{**QUICK, **parameters}).fit(np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20)
 

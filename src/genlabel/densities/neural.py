@@ -309,10 +309,12 @@ class FlowDensity(NeuralDensity):
         check_count("bins", self.bins, low=2)
         hidden_sizes(self.hidden)
         super()._check_parameters()
-        _import_zuko()
 
     def _build(self, d: int, k: int) -> nn.Module:
-        flows = _import_zuko().flows
+        try:
+            from zuko import flows
+        except ImportError as error:
+            raise ImportError('FlowDensity needs zuko: pip install "genlabel[flows]"') from error
         flow = flows.MAF if self.kind == "maf" else partial(flows.NSF, bins=self.bins)
         hidden = hidden_sizes(self.hidden)
         # SiLU is smooth, so that the gradients of the density are continuous.
@@ -332,11 +334,3 @@ class FlowDensity(NeuralDensity):
     @property
     def _row_values(self) -> int:
         return max(4 * self.bins * self.n_features_in_, *hidden_sizes(self.hidden), 1)
-
-
-def _import_zuko() -> Any:
-    try:
-        import zuko
-    except ImportError as error:
-        raise ImportError('FlowDensity needs zuko: pip install "genlabel[flows]"') from error
-    return zuko

@@ -112,7 +112,7 @@ def evaluate(candidates: dict[str, ClassDensity], sample: CrossValSample, log_pr
     reports = {}
     for name, temperature, values in zip(candidates, choice.temperature.tolist(), log_prob[:, mask], strict=True):
         posterior = log_posterior(values.double(), log_prior, temperature).log_proba
-        posterior = torch.where(is_defined(values)[..., None], posterior, torch.nan)
+        posterior = torch.where(values.amax(-1, keepdim=True) < torch.inf, posterior, torch.nan)
         own_scores = _scores(posterior, index, weight)
         reports[name] = {"name": name, "temperature": temperature, **own_scores, "rows": len(sample.X)}
     return Evaluation(candidates, choice, fold_choices, held_out, scores, reports)
@@ -244,11 +244,6 @@ def mix_posteriors(log_posteriors: Tensor, weights: Tensor) -> Tensor:
     return (log_posteriors + weights.log()[:, None, None]).logsumexp(0)
 
 
-def is_defined(log_prob: Tensor) -> Tensor:
-    """Return the mask (...) of log p_c (..., k) that are numbers or -inf."""
-    return log_prob.amax(-1) < torch.inf
-
-
 def log_proba_of_true_class(log_prob: Tensor, log_prior: Tensor, index: Tensor) -> Tensor:
     """Return the log-posterior of each point's class at each temperature, (temperatures, M, n), from log p_c (M, n, k).
 
@@ -258,7 +253,8 @@ def log_proba_of_true_class(log_prob: Tensor, log_prior: Tensor, index: Tensor) 
     log_proba = log_prob.new_empty(len(TEMPERATURES), *log_prob.shape[:2])
     for rows in chunks(len(index), max(1, MAX_CHUNK_VALUES // max(1, log_prob[:, 0].numel()))):
         values, true = log_prob[:, rows], index[rows, None].expand(len(log_prob), -1, 1)
-        defined, vanishes = is_defined(values), values.amax(-1) == -torch.inf
+        largest = values.amax(-1)
+        defined, vanishes = largest < torch.inf, largest == -torch.inf  # NaN is neither
         ratio = (values - values.gather(-1, true)).movedim(-1, 0).contiguous()
         offset = (log_prior[:, None] - log_prior[index[rows]])[:, None]
         prior = log_prior[index[rows]].expand_as(defined)

@@ -108,8 +108,7 @@ class VAEDensity(NeuralDensity):
     def _class_log_prob(self, network: Any, x: Tensor, c: Tensor) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)
         from_prior = int(PRIOR_FRACTION * check_count("n_samples", self.n_samples))
-        # Quasi-random normal draws: a randomly shifted lattice whose steps are the powers of 1 / phi with
-        # phi^(size + 1) = phi + 1 (the golden ratio for one dimension).
+        # A randomly shifted lattice, whose steps are the powers of 1 / phi with phi^(size + 1) = phi + 1.
         phi = 2.0
         for _ in range(60):
             phi = (1.0 + phi) ** (1.0 / (self._latent_size + 1))
@@ -169,8 +168,8 @@ class _Autoencoder(nn.Module):
 def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0) -> Tensor:
     """Return the importance-weighted bound (n,) of points (n, d) of classes (n or 1, k) from draws (S, n or 1, latent).
 
-    The first `from_prior` draws are used as draws of the prior; the others are scaled and shifted by the encoder. The
-    proposal of every draw is the mixture of the two, in proportion to their numbers.
+    The first `from_prior` draws are those of the prior, the encoder scales and shifts the others; the proposal of every
+    draw is the mixture of the two.
     """
     q: _Normal = network.encode(x, c)
     prior_fraction = from_prior / len(eps)

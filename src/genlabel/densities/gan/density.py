@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import Seed, Standardization, as_rng, chunks, like, named_device
-from genlabel._progress import Callback, training_callback
+from genlabel._progress import training_callback
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan import training
 from genlabel.densities.gan.generators import NORMS, Bank, ConvNetwork, Generators, Inverter, Latents, Perceptron, Shape
+from genlabel.densities.gan.training import ClassRows, GANNetworks, GANSchedule, GANSettings, ScoredGenerator
 from genlabel.registry import DENSITIES
 
 PENALTY = 0.05  # default weight of the penalty of the critic, for features of variance 1
@@ -161,10 +162,6 @@ class GANDensity(ClassDensity):
         """Divisor of the features in a distance, (d,)."""
         return self.scaler_.scale if self.standardize else torch.ones_like(self.scaler_.scale)
 
-    def _schedule(self, steps: int) -> training.GANSchedule:
-        device, unit = named_device(self.device), self.scaler_.scale / self._unit
-        return training.GANSchedule(steps, self.batch_size, self.learning_rate, device, unit)
-
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check_parameters(X.shape[1])
         seeds = as_rng(self.random_state).integers(2**32, size=4)
@@ -174,15 +171,16 @@ class GANDensity(ClassDensity):
             scaler = scaler._replace(mean=mean.repeat(X.shape[1]), scale=scale.repeat(X.shape[1]))
         self.scaler_, points = scaler, scaler(X)
         masks = [index == c for c in range(len(self.classes_))]
-        classes = [training.ClassRows.split(points[mask].float(), weight[mask], int(seeds[0])) for mask in masks]
-        with training_callback(self.verbose, "GANDensity") as callback:
-            selected = self._select(classes, np.random.default_rng(seeds[1]), callback)
+        classes = [ClassRows.split(points[mask].float(), weight[mask], int(seeds[0])) for mask in masks]
+        device, unit = named_device(self.device), scaler.scale / self._unit
+        schedule = GANSchedule(self.steps, self.batch_size, self.learning_rate, device, unit)
+        selected = self._select(classes, schedule, int(seeds[1]))
         self.coverage_ = np.array([generator.coverage for generator in selected])
         self.penalty_ = np.array([generator.settings.penalty for generator in selected])
         trained, rng = Generators.join([scored.generators for scored in selected]), np.random.default_rng(seeds[2])
         if self.encoder == "regression":
-            schedule = self._schedule(self.steps // 4)
-            trained = training.train_encoder(self._reading_network(0, trained.latents.size), trained, schedule, rng)
+            network, schedule = self._reading_network(0, trained.latents.size), schedule._replace(steps=self.steps // 4)
+            trained = training.train_encoder(network, trained, schedule, rng)
         self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
         with torch.no_grad():
             self.bank_ = Bank.draw(self.generators_, BANK_POINTS, rng)
@@ -218,9 +216,7 @@ class GANDensity(ClassDensity):
             return ConvNetwork(self.shape, extra_inputs, CHANNELS, n_out)
         return Perceptron((self.n_features_in_ + extra_inputs, *self.hidden, n_out))
 
-    def _select(
-        self, classes: list[training.ClassRows], rng: np.random.Generator, callback: Callback | None
-    ) -> list[training.ScoredGenerator]:
+    def _select(self, classes: list[ClassRows], schedule: GANSchedule, seed: int) -> list[ScoredGenerator]:
         """Return the best of several generators of each class; those below `min_coverage` are trained again."""
         default_charts = [1, CHARTS] if self.shape is None else [1]
         charts = default_charts if self.charts is None else [self.charts]
@@ -230,21 +226,22 @@ class GANDensity(ClassDensity):
         generator = Perceptron((latents.size, *self.hidden, self.n_features_in_))
         encoder = self._reading_network(0, latents.size) if self.encoder == "bigan" else None
         critic = self._reading_network(0 if encoder is None else latents.size, 1)
-        networks = training.GANNetworks(latents, generator, critic, encoder)
-        scored: list[list[training.ScoredGenerator]] = [[] for _ in classes]
-        missing = list(range(len(classes)))
-        for attempt in range(self.retries + 1):
-            default_penalties = [PENALTY] if attempt == 0 else [PENALTY / 4, PENALTY * 4]
-            penalties = default_penalties if self.penalty is None else [self.penalty]
-            settings = [training.GANSettings(penalty, number) for penalty in penalties for number in charts]
-            rows, schedule = [classes[c] for c in missing], self._schedule(self.steps)
-            result = training.train_and_score(networks, rows, settings, schedule, rng, callback)
-            for c, generators in zip(missing, result, strict=True):
-                scored[c] += generators
-            best = [training.select_generator(generators, self.min_coverage) for generators in scored]
-            missing = [c for c in missing if best[c].coverage < self.min_coverage and not classes[c].is_small]
-            if not missing:
-                break
+        networks = GANNetworks(latents, generator, critic, encoder)
+        scored: list[list[ScoredGenerator]] = [[] for _ in classes]
+        missing, rng = list(range(len(classes))), np.random.default_rng(seed)
+        with training_callback(self.verbose, "GANDensity") as callback:
+            for attempt in range(self.retries + 1):
+                default_penalties = [PENALTY] if attempt == 0 else [PENALTY / 4, PENALTY * 4]
+                penalties = default_penalties if self.penalty is None else [self.penalty]
+                settings = [GANSettings(penalty, number) for penalty in penalties for number in charts]
+                rows = [classes[c] for c in missing]
+                result = training.train_and_score(networks, rows, settings, schedule, rng, callback)
+                for c, generators in zip(missing, result, strict=True):
+                    scored[c] += generators
+                best = [training.select_generator(generators, self.min_coverage) for generators in scored]
+                missing = [c for c in missing if best[c].coverage < self.min_coverage and not classes[c].is_small]
+                if not missing:
+                    break
         names = self.classes_.tolist()
         more_charts = f"or with more charts ({latents.charts}) if the class has many pieces"
         if missing:
@@ -260,10 +257,8 @@ class GANDensity(ClassDensity):
                 message += f"{training.MIN_ROWS_TO_SPLIT}, or use GaussianDensity"
                 warn(("GANDensity", name), message, DensityWarning)
             elif selected.precision < self.min_coverage:
-                message = (
-                    f"the manifold of class {name!r} is blurred: only {selected.precision:.0%} of the generated points "
-                    f"are near rows of the class; train longer (steps={self.steps}), {more_charts}"
-                )
+                message = f"the manifold of class {name!r} is blurred: only {selected.precision:.0%} of the generated "
+                message += f"points are near rows of the class; train longer (steps={self.steps}), {more_charts}"
                 warn(("GANDensity blurred", name), message, DensityWarning)
         return best
 

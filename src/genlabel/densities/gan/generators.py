@@ -138,22 +138,19 @@ class Latents(NamedTuple):
         """Number of inputs of a generator."""
         return self.dim + self.charts
 
-    def draw(self, n: int, shares: Tensor, rng: np.random.Generator) -> Tensor:
-        """Draw latents (s, n, size): the same uniform z for all generators, charts with their shares (s, charts)."""
-        z = torch.from_numpy(rng.random((n, self.dim), dtype=np.float32) * 2 - 1).to(shares)
-        quantiles = torch.from_numpy((np.arange(n) + rng.random()) / n).to(shares)
-        chart = torch.searchsorted(shares.cumsum(1), quantiles.expand(len(shares), n).contiguous())
-        return self._join(z.expand(len(shares), -1, -1), chart.clamp_max(self.charts - 1))
+    def draw(self, n: int, shares: Tensor, rng: np.random.Generator, *, cycle: bool = False) -> Tensor:
+        """Draw latents (s, n, size): the same uniform z for all generators, charts with their shares (s, charts).
 
-    def spread(self, n: int, shares: Tensor, rng: np.random.Generator) -> Tensor:
-        """Draw latents (s, n, size) that cycle through the charts, with the first chart in place of unused ones."""
+        With `cycle`, the charts take turns, the first one also in place of unused ones.
+        """
         z = torch.from_numpy(rng.random((n, self.dim), dtype=np.float32) * 2 - 1).to(shares)
-        used = torch.arange(self.charts, device=shares.device) * (shares > 0)
-        chart = used[:, torch.arange(n, device=shares.device) % self.charts]
-        return self._join(z.expand(len(shares), -1, -1), chart)
-
-    def _join(self, z: Tensor, chart: Tensor) -> Tensor:
-        return torch.cat([z, one_hot(chart, self.charts, z.dtype)], -1)
+        if cycle:
+            used = torch.arange(self.charts, device=shares.device) * (shares > 0)
+            chart = used[:, torch.arange(n, device=shares.device) % self.charts]
+        else:
+            quantiles = torch.from_numpy((np.arange(n) + rng.random()) / n).to(shares)
+            chart = torch.searchsorted(shares.cumsum(1), quantiles.repeat(len(shares), 1)).clamp_max(self.charts - 1)
+        return torch.cat([z.expand(len(shares), -1, -1), one_hot(chart, self.charts, z.dtype)], -1)
 
 
 class Charts(NamedTuple):
@@ -177,13 +174,12 @@ class Charts(NamedTuple):
         charts = cls(torch.zeros(1, count), torch.zeros(1, count, d), torch.zeros(1, count, dim, d))
         for chart in range(len(distinct)):
             piece = rows[labels == chart]
-            center = piece.mean(0)
             charts.shares[0, chart] = weight[labels == chart].sum() / weight.sum()
-            charts.centers[0, chart] = center
+            charts.centers[0, chart] = center = piece.mean(0)
             _, sizes, directions = torch.linalg.svd(piece - center, full_matrices=False)
-            half_axes = directions * sizes[:, None] * (3**0.5 / len(piece) ** 0.5)  # of a uniform distribution
+            half_axes = (directions * sizes[:, None] * (3**0.5 / len(piece) ** 0.5))[:dim]  # of a uniform distribution
             axes = charts.axes[0, chart]  # missing axes are 0
-            axes[: len(half_axes[:dim])] = half_axes[:dim]
+            axes[: len(half_axes)] = half_axes
             # The sign of a singular vector is arbitrary: the largest component of each axis becomes positive.
             sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
             axes *= torch.where(sign == 0, 1.0, sign)
@@ -193,8 +189,7 @@ class Charts(NamedTuple):
         """Return the points of the pieces at latents (s, n, size)."""
         dim = self.axes.shape[2]
         z, chart = w[..., :dim], w[..., dim:]
-        along = torch.einsum("snj,snl,sjld->snd", chart, z, self.axes)
-        return chart @ self.centers + along
+        return chart @ self.centers + torch.einsum("snj,snl,sjld->snd", chart, z, self.axes)
 
 
 class Generators(NamedTuple):
@@ -296,7 +291,7 @@ class Bank(NamedTuple):
     @classmethod
     def draw(cls, generators: Generators, n: int, rng: np.random.Generator) -> Bank:
         """Draw `n` points for each manifold, cycling through the charts."""
-        w = generators.latents.spread(n, generators.shares, rng)
+        w = generators.latents.draw(n, generators.shares, rng, cycle=True)
         return cls(w, generators(w))
 
 

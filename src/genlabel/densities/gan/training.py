@@ -375,7 +375,7 @@ def train_encoder(
     learned = generators._replace(encoder=network, encoder_weights=weights)
     optimizer = _adam([(weights, schedule.learning_rate)])
     for step in range(schedule.steps):
-        w = generators.latents.spread(schedule.batch_size, generators.shares, rng)
+        w = generators.latents.draw(schedule.batch_size, generators.shares, rng, cycle=True)
         with torch.no_grad():
             points = generators(w)
         take_step(optimizer, (learned.encode(points) - w).square().mean((1, 2)).sum(), 1 - step / schedule.steps)
