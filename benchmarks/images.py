@@ -11,6 +11,7 @@ kinds take turns; the median epoch of each counts.
 import argparse
 import json
 import sys
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -19,19 +20,26 @@ from time import perf_counter
 import numpy as np
 import torch
 import torch._dynamo
+from torch.nn.functional import cross_entropy
 
 from genlabel import GenLabelMixup, LambdaCallback, Mixup, OnlineGenLabel
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler
 from genlabel.training import SGD, ImageBatches, train_network
-from genlabel.training.networks.convolutional import IMAGE_NETWORKS, Stages
+from genlabel.training.networks.convolutional import IMAGE_NETWORKS, SmallConvNet, Stages
 
-KINDS = ("mixup", "near", "part", "clean")
-"""Mixup, then GenLabel with each of the statistics."""
+KINDS = ("mixup", "near", "part", "clean", "auto", "by-hand")
+"""Mixup, GenLabel with each of the statistics and with gamma="auto", and mixup written by hand (drop-in only)."""
+NETWORKS = {**IMAGE_NETWORKS, "small": partial(SmallConvNet, 3, 10, 16)}
+"""Networks by name; "small" has three convolutions, of 16 to 32 channels."""
 
 
 def labeler(kind: str) -> Labeler | None:
-    return None if kind == "mixup" else OnlineGenLabel(OnlineGaussianDensity(10, statistics=kind), gamma=0.1)
+    if kind == "mixup":
+        return None
+    if kind == "auto":
+        return OnlineGenLabel(OnlineGaussianDensity(10), gamma="auto")
+    return OnlineGenLabel(OnlineGaussianDensity(10, statistics=kind), gamma=0.1)
 
 
 def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
@@ -64,9 +72,18 @@ def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: i
     for _ in range(epochs):
         for x, y, *_ in batches:
             with torch.autocast(batches.device.type, torch.bfloat16, enabled=gpu):
-                batch = mixup.mix(x, y)
-                scores = network(batch.x)
-            loss = batch.loss(scores)
+                if kind == "by-hand":
+                    lam = torch.distributions.Beta(1.0, 1.0).sample((len(x),)).to(x)
+                    partner, weight = torch.randperm(len(x), device=x.device), lam.view(-1, 1, 1, 1)
+                    scores = network(weight * x + (1.0 - weight) * x[partner])
+                else:
+                    batch = mixup.mix(x, y)
+                    scores = network(batch.x)
+            if kind == "by-hand":
+                own, other = (cross_entropy(scores.float(), c, reduction="none") for c in (y, y[partner]))
+                loss = (lam * own + (1.0 - lam) * other).mean()
+            else:
+                loss = batch.loss(scores)
             sgd.zero_grad()
             loss.backward()
             sgd.step()
@@ -115,8 +132,11 @@ def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
 
 
 def drop_in(network: Stages, batches: ImageBatches, kind: str) -> tuple[GenLabelMixup, torch.optim.SGD]:
-    settings = {"gamma": 0.0} if kind == "mixup" else {"statistics": kind}
-    mixup = GenLabelMixup(network, num_classes=10, mixer=batches.mixer, **settings).to(batches.device)
+    fixed = {"mixup": {"gamma": 0.0}, "by-hand": {"gamma": 0.0}, "auto": {"gamma": "auto"}}
+    mixup = GenLabelMixup(network, num_classes=10, mixer=batches.mixer, **fixed.get(kind, {"statistics": kind}))
+    mixup.to(batches.device)
+    if kind == "by-hand":
+        mixup.detach()
     fused = batches.device.type == "cuda" or None
     network.train()
     return mixup, torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=fused)
@@ -134,7 +154,7 @@ def measure(
     x = rng.integers(0, 256, (batch * steps, channels, size, size), dtype=np.uint8)
     y = rng.integers(0, 10, len(x))
     batches = ImageBatches(x, y, batch_size=batch, mixer=Mixup(), augment=channels == 3, seed=0, device=device)
-    network = IMAGE_NETWORKS[name](seed=0).to(device)
+    network = NETWORKS[name](seed=0).to(device)
     if loop != "loop" and device == "cuda":
         torch.backends.cudnn.benchmark = True
         network.to(memory_format=torch.channels_last)
@@ -155,11 +175,11 @@ def main() -> None:
     torch._dynamo.config.recompile_limit = 64  # all kinds in one process, each compiled for itself
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--loops", nargs="+", choices=list(LOOPS), default=list(LOOPS))
-    parser.add_argument("--kinds", nargs="+", choices=KINDS[1:], default=list(KINDS[1:]), help="statistics of GenLabel")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS[1:], default=list(KINDS[1:4]), help="ways of labels")
     parser.add_argument("--batch", type=int, nargs="+", default=[128])
     parser.add_argument("--steps", type=int, default=200, help="batches of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--network", choices=list(IMAGE_NETWORKS), default="resnet18")
+    parser.add_argument("--network", choices=list(NETWORKS), default="resnet18")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
