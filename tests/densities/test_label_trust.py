@@ -10,7 +10,7 @@ from genlabel.densities.base import DensityWarning
 from genlabel.densities.label_trust import MEMORY, LabelTrust
 from genlabel.labeling import OnlineGenLabel
 from genlabel.mixing import MixParams, Mixup
-from genlabel.mixing.base import draw_to_device, identity_params
+from genlabel.mixing.base import blend, draw_to_device, identity_params
 
 
 def make_batch(n: int, k: int, seed: int) -> tuple[Tensor, Tensor, MixParams]:
@@ -42,8 +42,26 @@ def test_the_likelihood_is_the_sum_over_nearly_clean_rows(top_k: int | None, mar
                 expected[t] += label.clamp(min=1e-6).log()
             rows, hits = rows + 1.0, hits + float(scores[i].argmax() == known)
     torch.testing.assert_close(trust.log_likelihood, expected.float(), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(trust.counts, torch.tensor([rows, hits]).float())
+    torch.testing.assert_close(trust.counts[:2], torch.tensor([rows, hits]).float())
     assert float(trust.accuracy) == pytest.approx(hits / rows)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.7])
+def test_the_excess_loss_is_the_mean_over_nearly_clean_rows(gamma: float) -> None:
+    trust, losses, weights = LabelTrust(), [], []
+    for seed in range(3):
+        scores, targets, draw = make_batch(200, 4, seed)
+        y_mix = blend(targets, draw)
+        y_gen = torch.softmax(scores, 1)
+        labels = torch.lerp(y_mix, y_gen, gamma)
+        trust.compare(y_gen, labels, targets, draw)
+        for i, (j, lam) in enumerate(zip(draw.partner.tolist(), draw.lam.tolist(), strict=True)):
+            if 0.9 <= lam < 1.0 or 0.0 < lam <= 0.1:
+                known = int(targets[i if lam > 0.5 else j].argmax())
+                losses.append(float(y_mix[i, known].log() - labels[i, known].log()))
+                weights.append(MEMORY ** (2 - seed))
+    assert float(trust.excess_loss) == pytest.approx(float(np.average(losses, weights=weights)), rel=1e-4)
+    assert float(trust.gamma(0.5)) < 0.01  # the grid is for automatic weights
 
 
 @pytest.mark.parametrize("scale, low, high", [(60.0, 0.45, 0.5), (0.0, 0.0, 0.02), (-60.0, 0.0, 0.02)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, final
 
 import torch
@@ -13,6 +12,7 @@ from genlabel._runtime import all_reduce_sum
 GAMMAS = torch.linspace(0.0, 1.0, 21)
 TEMPERATURES = 4.0 ** torch.arange(6.0)  # in many dimensions log-densities differ by hundreds
 MEMORY = 0.99  # weight of the batches before the newest one, relative to the step before
+MIN_PROBABILITY = 1e-6
 MIN_ROWS = 20.0  # nearly clean rows, below which nothing is said of them
 PRIOR_NATS = 20.0  # log-likelihood by which gamma = 0 leads before the first batch
 
@@ -41,7 +41,8 @@ class LabelTrust(nn.Module):
     log_likelihood: Tensor
     """Sums over nearly clean rows, (temperatures, gammas)."""
     counts: Tensor
-    """Numbers of nearly clean rows, and of those whose class the densities name, (2,)."""
+    """Number of nearly clean rows, of those whose class the densities name, and their sum of log-losses of the label
+    in use relative to mixup's label, (3,)."""
     prior: Tensor
     """Log-likelihood by which gamma = 0 leads, which is forgotten as batches are."""
     gammas: Tensor
@@ -50,7 +51,7 @@ class LabelTrust(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("log_likelihood", torch.zeros(len(TEMPERATURES), len(GAMMAS)))
-        self.register_buffer("counts", torch.zeros(2))
+        self.register_buffer("counts", torch.zeros(3))
         self.register_buffer("prior", torch.tensor(PRIOR_NATS))
         self.register_buffer("gammas", GAMMAS.clone(), persistent=False)
         self.register_buffer("temperatures", TEMPERATURES.clone(), persistent=False)
@@ -63,11 +64,7 @@ class LabelTrust(nn.Module):
 
         `pairs` has the `partner` and `lam` (n,) of each row. Rows with lam 1, which keep their labels, do not count.
         """
-        partner, lam = (torch.as_tensor(value, device=targets.device) for value in (pairs.partner, pairs.lam))
-        lam = lam.to(log_prob.dtype)[:, None]
-        own, other = targets.to(log_prob.dtype), targets[partner].to(log_prob.dtype)
-        is_near = ((lam >= 1.0 - margin) & (lam < 1.0)) | ((lam <= margin) & (lam > 0.0))
-        known, y_mix = torch.where(lam > 0.5, own, other), lam * own + (1.0 - lam) * other
+        known, y_mix, rows = _nearly_clean(targets.to(log_prob.dtype), pairs, margin)
         scores = log_prob
         if top_k is not None and top_k < scores.shape[1]:
             scores = scores.masked_fill(scores < scores.topk(top_k, 1).values[:, -1:], -torch.inf)
@@ -76,13 +73,22 @@ class LabelTrust(nn.Module):
         is_defined = generative.isfinite()  # a density that was never fitted has no label: mixup's is kept
         gammas = self.gammas.to(scores.dtype)
         predicted = torch.where(is_defined, gammas * generative + (1.0 - gammas) * linear, linear)
-        rows = is_near.to(scores.dtype)
-        likelihood = (rows[:, :, None] * predicted.clamp(min=1e-6).log()).sum(0)
-        hits = (known.gather(1, log_prob.argmax(1, keepdim=True)) * is_defined[:, 0] * rows).sum()
-        sums = all_reduce_sum(torch.cat([likelihood.flatten(), rows.sum()[None], hits[None]]).double())
-        self.log_likelihood.mul_(MEMORY).add_(sums[:-2].view_as(likelihood))
-        self.counts.mul_(MEMORY).add_(sums[-2:])
+        likelihood = (rows[:, None, None] * predicted.clamp(min=MIN_PROBABILITY).log()).sum(0)
+        hits = known.gather(1, log_prob.argmax(1, keepdim=True))[:, 0] * is_defined[:, 0, 0]
+        counts = torch.stack([rows.sum(), (hits * rows).sum(), torch.zeros_like(hits[0])])
+        sums = all_reduce_sum(torch.cat([likelihood.flatten(), counts]).double())
+        self.log_likelihood.mul_(MEMORY).add_(sums[:-3].view_as(likelihood))
+        self.counts.mul_(MEMORY).add_(sums[-3:])
         self.prior.mul_(MEMORY)
+
+    @torch.no_grad()
+    def compare(self, y_gen: Tensor, labels: Tensor, targets: Tensor, pairs: Any, margin: float = 0.1) -> None:
+        """Count how well labels in use, of a fixed gamma, predict the nearly clean rows of a batch."""
+        known, y_mix, rows = _nearly_clean(targets.to(labels.dtype), pairs, margin)
+        hits = known.gather(1, y_gen.argmax(1, keepdim=True))[:, 0]
+        ratio = (y_mix * known).sum(1) / (labels * known).sum(1).clamp(min=MIN_PROBABILITY)
+        excess = torch.where(rows > 0, ratio, 1.0).log()
+        self.counts.mul_(MEMORY).add_(all_reduce_sum(torch.stack([rows, hits * rows, excess]).sum(1).double()))
 
     def gamma(self, max_gamma: float | Tensor) -> Tensor:
         """Return the trusted weight of the generative label, at most `max_gamma`."""
@@ -92,18 +98,10 @@ class LabelTrust(nn.Module):
         """Return the temperature at which labels of the densities predict best."""
         return (self._grid_weights(max_gamma).sum(1) * self.temperatures.log()).sum().exp()
 
-    def loss_increase(self, gamma: float, temperature: float) -> float:
-        """Return by how much a label's log-loss on nearly clean rows exceeds that of mixup's, in nats per row.
-
-        The label is that of the nearest gamma and temperature of the grid; 0 without nearly clean rows.
-        """
-        rows = float(self.counts[0])
-        if rows < MIN_ROWS:
-            return 0.0
-        column = int((self.gammas - gamma).abs().argmin())
-        row = int((self.temperatures.log() - math.log(temperature)).abs().argmin())
-        first = self.log_likelihood[row]
-        return float(first[0] - first[column]) / rows
+    @property
+    def excess_loss(self) -> Tensor:
+        """Log-loss of the labels in use on nearly clean rows above that of mixup's labels, in nats; 0 for few rows."""
+        return torch.where(self.counts[0] < MIN_ROWS, 0.0, self.counts[2] / self.counts[0].clamp(min=1.0))
 
     @property
     def accuracy(self) -> Tensor:
@@ -114,3 +112,13 @@ class LabelTrust(nn.Module):
         allowed = self.gammas <= max_gamma + 1e-6
         values = (self.log_likelihood - self.prior * (self.gammas > 0)).masked_fill(~allowed, -torch.inf)
         return torch.softmax(values.flatten(), 0).view_as(values)
+
+
+def _nearly_clean(targets: Tensor, pairs: Any, margin: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the known classes (n, k) of nearly clean rows, mixup's labels (n, k), and 1.0 for these rows, (n,)."""
+    partner, lam = (torch.as_tensor(value, device=targets.device) for value in (pairs.partner, pairs.lam))
+    lam = lam.to(targets.dtype)[:, None]
+    other = targets[partner]
+    is_near = ((lam >= 1.0 - margin) & (lam < 1.0)) | ((lam <= margin) & (lam > 0.0))
+    known, y_mix = torch.where(lam > 0.5, targets, other), lam * targets + (1.0 - lam) * other
+    return known, y_mix, is_near[:, 0].to(targets.dtype)

@@ -270,6 +270,8 @@ class OnlineGaussianDensity(nn.Module):
         saved = state_dict.get(f"{prefix}mean")
         if saved is not None:
             self.allocate(saved.to(self.weight.device))
+        for name, value in self.trust.state_dict(prefix=f"{prefix}trust.").items():
+            state_dict.setdefault(name, value)  # a state of 0.2.0 has no trust
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

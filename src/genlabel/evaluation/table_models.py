@@ -87,7 +87,11 @@ class FittedTable:
 
 
 def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
-    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison."""
+    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison.
+
+    >>> make_classifier("vanilla").mixer is None
+    True
+    """
     check_choice("method", name, list(TABLE_METHODS))
     return cast(BaseEstimator, default_methods(network, "stacked", epochs)[TABLE_METHODS[name]])
 
@@ -250,6 +254,11 @@ def atypical_level(model: LoadedModel) -> float:
     """Return the typicality at or below which a row is atypical, which is also the share of atypical training rows.
 
     A row that is less typical than all n training rows has typicality 1 / (n + 1), so 0.01 needs enough training rows.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import GenerativeClassifier
+    >>> atypical_level(LoadedModel(GenerativeClassifier().fit(*load_iris(return_X_y=True))))
+    0.05
     """
     return 0.05 if int(model.classifier.class_count_.sum()) < FEW_ROWS else 0.01
 
@@ -258,6 +267,13 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
     """Return accuracy, log-loss and more of the result of `predict_table`, over the rows whose class is known.
 
     The class indices `y` (m,) are -1 for the other rows.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import GenerativeClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = LoadedModel(GenerativeClassifier().fit(X, y))
+    >>> score_predictions(model, predict_table(model, X[:60]), np.where(y[:60] == 0, 0, -1))["accuracy"]
+    1.0
     """
     columns = [f"probability_{name}" for name in model.classes_]
     known = y >= 0

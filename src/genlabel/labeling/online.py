@@ -90,8 +90,9 @@ class OnlineGenLabel(Labeler):
         self.density.allocate(features)
 
     def assess(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Measure how well the density names the classes of nearly clean rows."""
-        self.density.assess(features, targets, draw, self.top_k)
+        """Measure how well labels predict nearly clean rows, for gamma="auto"."""
+        if isinstance(self.gamma, str):
+            self.density.assess(features, targets, draw, self.top_k)
 
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Update the density with the features (n, d) of a batch."""
@@ -103,7 +104,7 @@ class OnlineGenLabel(Labeler):
         if isinstance(self.gamma, str):
             return
         gamma, trust = float(self.effective_gamma()), self.density.trust
-        excess = trust.loss_increase(gamma, float(self.density.log_temperature.exp()))
+        excess = float(trust.excess_loss)
         if excess > MAX_EXCESS:
             message = (
                 f"on nearly clean rows, whose classes are known, labels with gamma={gamma:g} have a log-loss that is "
@@ -139,4 +140,7 @@ class OnlineGenLabel(Labeler):
             partner = torch.as_tensor(draw.partner, device=targets.device)
             keeps_mixup = keeps_mixup | (targets == targets[partner]).all(1, True)
         y_gen = torch.where(keeps_mixup, y_mix, log_proba.exp().to(y_mix.dtype))
-        return torch.lerp(y_mix, y_gen, gamma.to(y_mix) if isinstance(gamma, Tensor) else gamma)
+        labels = torch.lerp(y_mix, y_gen, gamma.to(y_mix) if isinstance(gamma, Tensor) else gamma)
+        if not isinstance(self.gamma, str):
+            self.density.trust.compare(y_gen, labels, targets, draw, self.density.margin)
+        return labels

@@ -167,8 +167,8 @@ class SameClassMixup(Mixer):
 
     Examples
     --------
-    >>> SameClassMixup().draw(4, rng=0, x=np.zeros((4, 1)), y=[0, 1, 1, 0]).partner
-    array([0, 2, 1, 3])
+    >>> SameClassMixup().draw(4, rng=3, x=np.zeros((4, 1)), y=[0, 1, 1, 0]).partner
+    array([3, 1, 2, 0])
     """
 
     data_dependent = True

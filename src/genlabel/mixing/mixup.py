@@ -118,7 +118,7 @@ class RegMixup(Mixer):
     Examples
     --------
     >>> draw = RegMixup(eta=0.5).draw(4, rng=0)
-    >>> (draw.weight < 1.0).sum(), (draw.lam == 1.0).sum()
+    >>> int((draw.weight < 1.0).sum()), int((draw.lam == 1.0).sum())
     (2, 2)
     """
 

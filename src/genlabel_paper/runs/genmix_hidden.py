@@ -174,7 +174,7 @@ def _encode_examples(
     pairs = pairs[np.linspace(0, len(pairs) - 1, min(MAX_RECORDED_IMAGES, len(pairs))).round().astype(int)]
     members = [np.flatnonzero((pair == one).all(axis=1)) for one in pairs]
     best = [rows[hidden.misfit_[rows].argmin()] for rows in members]
-    names = [" / ".join(images.classes[c] for c in one) for one in pairs]
+    names = [" / ".join(str(images.classes[c]) for c in one) for one in pairs]
     pixels = np.rint(255.0 * points[best]).astype(np.uint8)
     training = {"train_rows": len(images.x_train), "epochs": about.epochs, "radius": about.radius}
     return training | {"images": _encode_images(pixels), "shape": list(pixels.shape[1:]), "pairs": names}

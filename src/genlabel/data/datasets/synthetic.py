@@ -77,6 +77,11 @@ def make_moon(n_samples: int = 1000, *, noise: float = 0.1, random_state: Seed =
 
     For `t` evenly spaced over [0, pi], class 0 is `(cos t, sin t) + e` and class 1 is `(1 - cos t, 1/2 - sin t) + e`.
     The parameters are those of `make_circle`.
+
+    Examples
+    --------
+    >>> make_moon(random_state=0)[0].shape
+    (1000, 2)
     """
     check_count("n_samples", n_samples, low=2)
     from sklearn.datasets import make_moons
@@ -91,6 +96,11 @@ def make_two_circle(n_per_circle: int = 1000, *, noise: float = 0.01, random_sta
     Around (+1.2, 0) class 0 has radius 1 and class 1 radius 0.8; around (-1.2, 0) it is the reverse (arXiv Section E.1,
     Figure 6). `n_per_circle` is the number of points of each of the two Circle datasets; the other parameters are those
     of `make_circle`.
+
+    Examples
+    --------
+    >>> make_two_circle(random_state=0)[0].shape
+    (2000, 2)
     """
     check_count("n_per_circle", n_per_circle, low=2)
     X, y = _make_circles(n_per_circle)
@@ -125,6 +135,11 @@ def make_cube_3d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
 
     Class c has center `CUBE_3D_CENTERS[c]`: class 0 (-1, -1, -1), class 1 (-1, -1, 1), class 7 (1, 1, 1). The
     parameters are those of `make_cube_2d`.
+
+    Examples
+    --------
+    >>> make_cube_3d(random_state=0)[0].shape
+    (160, 3)
     """
     return _draw_classes(CUBE_3D_CENTERS, None, n_per_class, random_state)
 
@@ -134,6 +149,11 @@ def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -
 
     Class c is `N(mu_c, I / 10)` with `mu_c = NINE_CENTERS[c]`: class 0 has center (-10, -10), class 1 (-10, 0), class 8
     (10, 10). The parameters are those of `make_cube_2d`.
+
+    Examples
+    --------
+    >>> make_nine_gaussians(random_state=0)[0].shape
+    (45000, 2)
     """
     return _draw_classes(NINE_CENTERS, np.full_like(NINE_CENTERS, np.sqrt(0.1)), n_per_class, random_state)
 
@@ -175,6 +195,11 @@ def make_four_gaussians(n_per_class: int = 250, *, random_state: Seed = None) ->
 
     Class c is `N(mu_c, diag(s_c)^2)` with `mu_c = FOUR_CENTERS[c]` and `s_c = FOUR_DEVIATIONS[c]`, both ours. Every
     mixed sample of classes 1 and 2 intrudes class 0 (arXiv Figure 14). The parameters are those of `make_cube_2d`.
+
+    Examples
+    --------
+    >>> make_four_gaussians(random_state=0)[0].shape
+    (1000, 2)
     """
     return _draw_classes(FOUR_CENTERS, FOUR_DEVIATIONS, n_per_class, random_state)
 
@@ -184,6 +209,11 @@ def make_circle_3d(n_samples: int = 1000, *, noise: float = 0.02, random_state: 
 
     Class 0 is uniform on the sphere of radius 1, class 1 on that of radius 0.8. NOTE[PAPER]: we read the "Circle (3D)"
     of arXiv Table 15 as spheres. The parameters are those of `make_circle`.
+
+    Examples
+    --------
+    >>> make_circle_3d(random_state=0)[0].shape
+    (1000, 3)
     """
     check_count("n_samples", n_samples, low=2)
     rng = np.random.default_rng(random_state)
