@@ -20,6 +20,9 @@ from genlabel.training.adamixup import train_adamixup_network
 from genlabel.training.networks import MLP, LeNet5, ResNet18, StagedNetwork
 from genlabel.training.networks.convolutional import SmallConvNet
 
+# The networks are untrained, so that generative labels are poor.
+pytestmark = pytest.mark.filterwarnings("ignore::genlabel.densities.base.DensityWarning")
+
 RNG = np.random.default_rng(0)
 X, Y = torch.from_numpy(RNG.normal(size=(30, 4))).float(), torch.arange(30) % 3
 IMAGES, CLASSES = RNG.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8), np.arange(24) % 3
