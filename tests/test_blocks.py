@@ -460,7 +460,7 @@ def check_genmix(space: dict[str, Any], printed: str) -> None:
 
 def check_images(space: dict[str, Any], printed: str) -> None:
     assert space["trained"].test.accuracy > 0.9
-    assert "best validation epoch" in printed
+    assert "best held-out epoch" in printed
     assert space["target"].shape == (16, 10)
     torch.testing.assert_close(space["target"].sum(1), torch.ones(16))
     module = space["Classifier"](space["network"])
