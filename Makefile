@@ -9,7 +9,7 @@ export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
-.PHONY: run test test-long test-lowest mutants audit check docs format bench gallery dist try-dist clean
+.PHONY: run test test-long test-lowest test-vision mutants audit check docs format bench gallery dist try-dist clean
 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
@@ -44,6 +44,10 @@ test-lowest:                 ## the lowest versions that pyproject.toml names, i
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/python -m pip install --disable-pip-version-check --quiet \
 		--editable . pytest pytest-xdist hypothesis
 	$(LOWEST)/bin/python -m pytest -n logical --maxprocesses 8 -W ignore::DeprecationWarning -W "ignore:Liblinear failed" $(PLAIN)
+
+test-vision: $(VENV)/.test   ## loops with torchvision and timm, whose wheels fit the pinned torch on Linux with CUDA
+	$(PIP) torchvision==0.28.0 timm==1.0.31
+	$(BIN)/python -m pytest tests/integrations/test_vision.py
 
 mutants: $(VENV)/.test       ## small changes that no test notices, in labels, densities and mixing
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore .ci/mutants.py

@@ -19,7 +19,7 @@ from genlabel.cli import app
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.catalog import find_source, openml_manifest
 
-MIRROR = Path(__file__).parents[2] / "shared" / "data" / "openml_mirror"
+MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")
 FOLDER = Path("openml", "openml.org")
 

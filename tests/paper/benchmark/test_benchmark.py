@@ -52,7 +52,7 @@ from genlabel_paper.exports import load_records
 from genlabel_paper.paired import WinTieLoss
 
 FOLDER = Path(genlabel.__file__).parent
-MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
+MIRROR = Path(__file__).parents[4] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")
 CHEAP = {"prior": DummyClassifier(), "linear": LogisticRegression(), "trees": RandomForestClassifier(5)}
 SCORES = ["accuracy", "log_loss", "brier", "calibration_error"]
