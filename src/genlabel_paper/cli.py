@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from genlabel._atomic_io import atomic_writer
 from genlabel._progress import ProgressDisplay
+from genlabel._validation import check_positive
 from genlabel.cli.options import (
     Dask,
     Jobs,
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
 
     from genlabel.evaluation.records import RecordSet
     from genlabel_paper.report.experiment import Experiment
+    from genlabel_paper.runs.cells import Cell
 
 
 RECORDS = Path("build", "paper.sqlite")
 FIGURES = Path("build", "paper")
+CHECKPOINTS = "checkpoints"
+"""Folder beside the records in which trainings on images save their state."""
 FILE_WIDTH = 160
 """Characters of a line if the output is not a terminal."""
 
@@ -63,6 +67,21 @@ def reproduce(
         list[str] | None,
         typer.Option(help="Train only on this dataset, such as mnist or 61; repeat for more. digits must be named."),
     ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Train only this method, such as mixup; repeat for more.")
+    ] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Train only this seed; repeat for more.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="Train only this setting, such as images-clean-200; repeat for more.")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Start no trial that would not end within so many minutes, by the times on record."),
+    ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(help="First copy the records of this export, or folder of exports, that --records lacks."),
+    ] = None,
     data_home: Annotated[
         Path | None,
         typer.Option(
@@ -81,8 +100,9 @@ def reproduce(
 ) -> None:
     """Run tables and figures of the paper, and show our numbers next to the printed ones.
 
-    Finished cells are not trained again: tables share their cells, and an interrupted run continues where it stopped.
-    Records made with other settings than the current ones are left out and counted.
+    Finished cells are not trained again: tables share their cells, and an interrupted run continues where it stopped,
+    the training of a network on images too. Records made with other settings than the current ones are left out and
+    counted.
     """
     interrupted = f"finished cells are saved in {records}; repeat the command to continue"
     with one_line_errors(interrupted):
@@ -95,8 +115,14 @@ def reproduce(
         computed = COMPUTED.issuperset(names)
         trains = not computed and not report_only
         _check_options(budget, jobs, dask if trains else None)
-        if dataset and not trains:
-            raise ValueError(f"{', '.join(names)}: nothing is trained; leave out --dataset")
+        chosen = {"dataset": dataset, "method": method, "seed": seed, "setting": setting}
+        given = [name for name, values in {**chosen, "minutes": minutes, "start-from": start_from}.items() if values]
+        if given and not trains:
+            raise ValueError(f"{', '.join(names)}: nothing is trained; leave out --{given[0]}")
+        if minutes is not None:
+            check_positive("minutes", minutes, "60 is an hour")
+            if dask is not None:
+                raise ValueError("--minutes limits trials on this machine; leave it out with --dask")
         if report_only and restart:
             raise ValueError("--restart deletes the records that --report-only reads; leave one out")
         if report is not None and report.suffix.lower() not in (".html", ".htm"):
@@ -107,7 +133,8 @@ def reproduce(
     failed = 0
     if trains:
         with one_line_errors(interrupted), ProgressDisplay("loading", unit="cell", max_lines=50) as display:
-            failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, display)
+            cells = {f"{name}s": values or () for name, values in chosen.items()}
+            failed = _run(names, budget, cells, jobs, dask, records, restart, start_from, minutes, data_home, display)
     with one_line_errors(interrupted):
         needed = not computed or export is not None
         stored = _read(records, needed)
@@ -148,15 +175,20 @@ def _check_options(budget: str, jobs: int, dask: str | None) -> None:
 def _run(
     names: list[str],
     budget: str,
-    datasets: list[str],
+    chosen: dict[str, Any],
     jobs: int,
     dask: str | None,
     records: Path,
     restart: bool,
+    start_from: Path | None,
+    minutes: float | None,
     data_home: Path | None,
     display: ProgressDisplay,
 ) -> int:
-    """Train the missing cells, and return the number of failed trials; an invalid file of records raises first."""
+    """Train the missing cells, and return the number of failed trials; an invalid file of records raises first.
+
+    `chosen` holds the datasets, methods, seeds and settings to train, all where it is empty.
+    """
     from genlabel.evaluation.records import open_store, run_trials
     from genlabel.evaluation.records.store import check_store
     from genlabel_paper.runs.cells import PAPER_SCHEMA
@@ -164,21 +196,39 @@ def _run(
     check_store(records, PAPER_SCHEMA, restart)
     from genlabel_paper.report.experiment import select_cells
 
-    cells = select_cells(find(names), budget, datasets)
+    cells = select_cells(find(names), budget, **chosen)
     with open_store(records, PAPER_SCHEMA, restart=restart) as store:
+        from joblib import effective_n_jobs
+
         from genlabel.data.datasets.catalog import find_home
+        from genlabel_paper.exports import copy_records
+        from genlabel_paper.runs.estimates import TimeBudget, describe_time, make_estimator
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
+        if start_from is not None:
+            display.print(f"copied {copy_records(start_from, store)} records of {start_from}")
+        estimate, n_jobs = make_estimator(store.read().frame), effective_n_jobs(jobs)
+        todo: dict[Any, list[Cell]] = {}
+        for cell in cells:
+            if store.done.get(cell.id) != fingerprint_cell(cell):
+                todo.setdefault(cell.trial, []).append(cell)
+        if todo:
+            display.print(f"to train: {describe_time(list(todo.values()), estimate, n_jobs)}")
+        time_budget = None if minutes is None else TimeBudget(minutes, estimate)
+        folders = {"data_home": str(find_home(data_home).resolve()), "checkpoints": records.parent / CHECKPOINTS}
         run_trials(
             cells,
-            partial(run_trial, data_home=str(find_home(data_home).resolve())),
+            partial(run_trial, **folders),
             store=store,
             fingerprint=fingerprint_cell,
             n_jobs=jobs,
             dask=dask,
             order=order,
+            may_start=time_budget,
             callback=display,
         )
+        if time_budget is not None and time_budget.refused:
+            display.print(f"left for a later run: {describe_time(time_budget.refused, estimate, n_jobs)}")
     return len(display.failures)
 
 

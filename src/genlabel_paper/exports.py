@@ -12,8 +12,8 @@ from typing import Any, cast
 import pandas as pd
 
 from genlabel._atomic_io import atomic_write
-from genlabel.evaluation.records.schema import RecordSchema, RecordSet, make_frame
-from genlabel.evaluation.records.store import find_store_class
+from genlabel.evaluation.records.schema import Record, RecordSchema, RecordSet, make_frame, make_row
+from genlabel.evaluation.records.store import RecordStore, find_store_class
 
 MARK = "genlabel records"
 """First key of an export; its value is the format."""
@@ -110,6 +110,30 @@ def export_records(
     atomic_write(path, "\n".join(["{", *header_lines, '"lines": [', ",\n".join(map(_dump, lines)), "]", "}"]) + "\n")
 
 
+def copy_records(path: str | Path, store: RecordStore) -> int:
+    """Copy the records of an export, a folder of exports or another store that a store lacks; return their number."""
+    schema = store.schema
+    frame = load_records(path, schema).frame
+    frame = frame[~frame["id"].isin(list(store.done))]
+    metrics = [name for name in frame.columns if name not in _not_metrics(schema)]
+    rows = []
+    for row in cast("list[_Row]", frame.to_dict("records")):
+        values = {name: row[name] for name in metrics if not isnan(row[name])}
+        key = schema.key(**{name: row[name] for name in schema.fields})
+        facts = {name: row[name] for name in schema.facts}
+        parts = {"parameters": row["parameters"], "versions": row["versions"], "facts": facts}
+        record = Record(key=key, metrics=values, seconds=row["seconds"], **parts)
+        rows.append(make_row(record) | {"fingerprint": row["fingerprint"]})
+    store.write_rows(rows, ())
+    store.done.update({row["id"]: row["fingerprint"] for row in rows})
+    return len(rows)
+
+
+def _not_metrics(schema: RecordSchema) -> set[str]:
+    """Return the columns of a frame that are no metrics."""
+    return {"id", "seconds", "parameters", "versions", "fingerprint", *schema.fields, *schema.facts}
+
+
 def _load_export(path: Path, schema: RecordSchema) -> dict[str, Any]:
     try:
         export = json.loads(path.read_text(encoding="utf-8"))
@@ -144,8 +168,7 @@ def _pack_line(
         """Return the rounded values of a metric, None for a missing row or NaN."""
         return [None if row is None or isnan(row[metric]) else schema.round_metric(metric, row[metric]) for row in rows]
 
-    not_metrics = {"id", "seconds", "parameters", "versions", "fingerprint", *schema.fields, *schema.facts}
-    metrics = {name: pack(name) for name in group[0] if name not in not_metrics}
+    metrics = {name: pack(name) for name in group[0] if name not in _not_metrics(schema)}
     parameters = [{} if row is None else row["parameters"] for row in rows]
     trains_runs_alone = set(schema.trial._fields) == set(schema.fields)
     return {

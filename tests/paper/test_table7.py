@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
 from genlabel.data.datasets import load_images
-from genlabel.evaluation.images import ImageScores, TrainedImages
+from genlabel.evaluation.images import ImageScores, TrainedImages, _TrainingHistory
+from genlabel.evaluation.records import open_store
 from genlabel.training.image_batches import predict_scores
-from genlabel.training.networks import PreActResNet18, ResNet18
+from genlabel.training.networks import LeNet5, PreActResNet18, ResNet18
 from genlabel.training.networks.convolutional import Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
-from genlabel_paper.exports import load_records
+from genlabel_paper.exports import export_records, load_records
 from genlabel_paper.report.experiment import Experiment, select_cells
 from genlabel_paper.report.layout import format_verdict
 from genlabel_paper.report.results import Rendering
@@ -39,7 +41,7 @@ from genlabel_paper.runs.schedules import (
     schedule_of,
 )
 from genlabel_paper.runs.settings import SETTINGS
-from genlabel_paper.runs.trials import _fingerprint, fingerprint_cell, order
+from genlabel_paper.runs.trials import _fingerprint, fingerprint_cell, order, run_trial
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 needs_source = pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
@@ -298,6 +300,87 @@ def test_table7_on_digits_end_to_end(rows: list[str], tmp_path: Path, monkeypatc
     ]
     assert json.loads((exports / "images-clean-smoke-15.json").read_text())["lines"]
     assert load_records(exports, PAPER_SCHEMA).frame["id"].tolist() == records["id"].tolist()
+
+
+def test_an_interrupted_training_continues_to_the_same_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell("images-clean-smoke-15", "digits", "mixup-genlabel", 0, 0, 1.0)
+    (whole,) = run_trial([cell])
+    epochs = []
+
+    def stop_at_nine(history: Any, epoch: int, logs: Any) -> None:
+        on_epoch_end(history, epoch, logs)
+        epochs.append(epoch)
+        if len(epochs) == 9:
+            raise KeyboardInterrupt
+
+    on_epoch_end = _TrainingHistory.on_epoch_end
+    monkeypatch.setattr(_TrainingHistory, "on_epoch_end", stop_at_nine)
+    with pytest.raises(KeyboardInterrupt):
+        run_trial([cell], None, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2  # the checkpoint and its history
+    (resumed,) = run_trial([cell], None, tmp_path)
+    assert epochs == [*range(9), *range(8, 15)]  # the state of 8 epochs was saved
+    assert resumed["metrics"] == whole["metrics"]
+    assert resumed["parameters"]["best_epoch"] == whole["parameters"]["best_epoch"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_best_epoch_under_attack_is_chosen_on_held_out_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack is replaced by one whose success is known; the epoch of its least success is kept."""
+    accuracy = {5: 0.2, 10: 0.6, 15: 0.6}
+    network, digits = LeNet5(size=8, seed=0), load_images("digits")
+    snapshots = {
+        epoch: {name: torch.full_like(value, epoch) for name, value in network.state_dict().items()}
+        for epoch in accuracy
+    }
+    held_out = np.arange(100, 300)
+    last = (ImageScores(0.0, 0.0), None, None, None, 0.0)
+    trained = TrainedImages(network, ("", {}), digits.classes, [], *last, held_out, snapshots)
+    attacked = []
+
+    def attack(model: Any, x: Any, y: Any, *_: Any, **__: Any) -> Any:
+        attacked.append({tuple(image.ravel()) for image in x})
+        return SimpleNamespace(accuracy=accuracy[int(next(model.parameters()).detach().mean())])
+
+    monkeypatch.setattr(images, "robust_accuracy", attack)
+    assert images._load_best_under_attack(trained, digits, 500, 0.1) == 15
+    assert float(next(network.parameters()).detach().mean()) == 15.0
+    assert all(
+        len(one) == 100 and one <= {tuple(image.ravel()) for image in digits.x_train[held_out]} for one in attacked
+    )
+
+
+def test_cells_are_selected_by_method_seed_and_setting() -> None:
+    chosen = select_cells([EXPERIMENT], "full", ["cifar10"], ["mixup", "vanilla"], [2], ["images-clean-200"])
+    assert {cell.method for cell in chosen} == {"mixup", "vanilla"}
+    assert {(cell.setting, cell.dataset, cell.seed) for cell in chosen} == {("images-clean-200", "cifar10", 2)}
+    for wrong in ({"methods": ["mixupp"]}, {"seeds": [9]}, {"settings": ["images"]}):
+        with pytest.raises(ValueError, match="choose"):
+            select_cells([EXPERIMENT], "full", **wrong)
+
+
+def test_no_trial_starts_that_the_minutes_cannot_hold(tmp_path: Path) -> None:
+    """A record of 90 s leaves room for one of the two short trials, in one minute for none; then a run goes on."""
+    store = tmp_path / "records.sqlite"
+    words = ("reproduce", "table7", "--budget", "smoke", "--jobs", "1", "--dataset", "digits", "--records", store)
+    words += ("--setting", "images-clean-smoke-15", "--method", "vanilla")
+    slow = Cell("images-clean-smoke-15", "digits", "mixup", 0, 0, 1.0)
+    exports = tmp_path / "exports"
+    with open_store(tmp_path / "other.sqlite", PAPER_SCHEMA) as other:
+        record = {"key": slow, "parameters": {}, "metrics": {"accuracy": 0.5}, "seconds": 90.0, "versions": {}}
+        other.write([record], {slow.id: fingerprint_cell(slow)})
+        exports.mkdir()
+        export_records(other.read().frame, exports / "images-clean-smoke-15.json", PAPER_SCHEMA)
+    code, text = run(*words, "--minutes", "1", "--start-from", exports)
+    assert code == 0, text
+    assert "about 1.5 minutes" in text
+    assert "left for a later run: 1 trial" in text
+    assert load_records(store, PAPER_SCHEMA).frame["method"].tolist() == ["mixup"]
+    code, text = run(*words, "--minutes", "3", "--start-from", exports)
+    assert code == 0, text
+    assert sorted(load_records(store, PAPER_SCHEMA).frame["method"]) == ["mixup", "vanilla"]
+    assert not (tmp_path / "checkpoints").exists() or not list((tmp_path / "checkpoints").iterdir())
+    assert run(*words, "--minutes", "0")[0] == 2
 
 
 @pytest.mark.parametrize("kind", [ResNet18, PreActResNet18], ids=lambda kind: kind.__name__)

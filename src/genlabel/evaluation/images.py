@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, final
@@ -71,6 +71,10 @@ class TrainedImages:
     best_test: ImageScores | None
     """Scores of the best epoch on the test images."""
     seconds: float
+    held_out: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+    """Indices of the training images that were held out."""
+    snapshots: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    """State dicts by epoch, on the CPU, see `snapshot_every`."""
 
     def save(self, path: str | Path, best: bool = False) -> None:
         """Write the network of the last epoch, or of the best one, to a file that :func:`load_network` reads."""
@@ -140,6 +144,8 @@ def train_images(
     held_out: float = 0.1,
     callback: Callback | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_every: int = 1,
+    snapshot_every: int | None = None,
 ) -> TrainedImages:
     """Train a network on images with a method of the paper, and score it on the test images (arXiv Alg. 3).
 
@@ -183,7 +189,11 @@ def train_images(
     callback : Callback, optional
         Its `on_epoch_end` receives the metrics of each epoch.
     checkpoint : path, optional
-        File of the state after each epoch; a run with the same settings continues from it.
+        File of the state after an epoch; a run with the same settings continues from it.
+    checkpoint_every : int
+        Epochs from one checkpoint to the next.
+    snapshot_every : int, optional
+        Keep the state dict after every so many epochs in `snapshots` of the result.
 
     Examples
     --------
@@ -235,7 +245,10 @@ def train_images(
     }
     n = len(batches) * min(batch_size, len(x))
     x_val, y_val = images.x_train[validation], images.y_train[validation]
-    history = _TrainingHistory(net, x_val, y_val, n, settings, checkpoint, callback)
+    if snapshot_every is not None:
+        check_count("snapshot_every", snapshot_every)
+    saver = None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}, checkpoint_every)
+    history = _TrainingHistory(net, x_val, y_val, n, settings, saver, snapshot_every, callback)
     start = perf_counter()
     image_method.train(
         net,
@@ -249,7 +262,7 @@ def train_images(
         epochs=check_count("epochs", epochs),
         compile_config=compile_config,
         callback=history,
-        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
+        checkpoint=saver,
     )
     seconds = perf_counter() - start
     test, best_test = _score_images(net, images.x_test, images.y_test), None
@@ -259,7 +272,9 @@ def train_images(
         best_test = _score_images(net, images.x_test, images.y_test)
         net.load_state_dict(last_state)
     best = (history.best_epoch, history.best_state, best_test)
-    return TrainedImages(net.eval(), architecture, images.classes, history.history, test, *best, seconds)
+    return TrainedImages(
+        net.eval(), architecture, images.classes, history.history, test, *best, seconds, validation, history.snapshots
+    )
 
 
 def _make_network(
@@ -305,7 +320,7 @@ class _TrainingHistory(Callback):
     """Callback that records the metrics of each epoch, and the state dict of the best one.
 
     Scores are measured on held-out images `x`, `y`, which may be empty; an epoch has `n` training images. With a
-    `checkpoint` of the training, the history is saved next to it, and continued if the settings are the same.
+    `checkpoint` of the training, the history is saved next to it, as often, and continued if the settings are the same.
     """
 
     def __init__(
@@ -315,17 +330,19 @@ class _TrainingHistory(Callback):
         y: NDArray[np.int64],
         n: int,
         settings: dict[str, Any],
-        checkpoint: str | Path | None,
+        checkpoint: Checkpoint | None,
+        snapshot_every: int | None,
         callback: Callback | None,
     ) -> None:
         self.network, self.n, self.settings, self._callback = network, n, settings, callback
+        self._checkpoint, self._snapshot_every = checkpoint, snapshot_every
         self._x, self._y = x, y
         self.history: list[dict[str, float]] = []
         self.best_epoch: int | None = None
         self.best_state: dict[str, Tensor] | None = None
-        self._path = None if checkpoint is None else Path(f"{checkpoint}.history")
-        if self._path is not None and Path(str(checkpoint)).exists():
-            self._resume(self._path)
+        self.snapshots: dict[int, dict[str, Tensor]] = {}
+        if checkpoint is not None and checkpoint.path.exists():
+            self._resume(_history_path(checkpoint))
         self._save()
         self._start = perf_counter()
 
@@ -342,6 +359,7 @@ class _TrainingHistory(Callback):
                     "same settings or another checkpoint path (--restart or another --output on the command line)"
                 )
         self.history, self.best_epoch, self.best_state = saved["history"], saved["best_epoch"], saved["best_state"]
+        self.snapshots = saved["snapshots"]
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Record an epoch that ended with the mean loss `logs["loss"]`."""
@@ -356,14 +374,21 @@ class _TrainingHistory(Callback):
         ranks = [(entry["held_out_accuracy"], -entry["held_out_log_loss"]) for entry in self.history]
         if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):
             self.best_epoch, self.best_state = number, _state_on_cpu(self.network)
-        self._save()
+        if self._snapshot_every is not None and number % self._snapshot_every == 0:
+            self.snapshots[number] = _state_on_cpu(self.network)
+        if self._checkpoint is not None and (number % self._checkpoint.every == 0 or number == self.settings["epochs"]):
+            self._save()
         if self._callback is not None:
             self._callback.on_epoch_end(epoch, current)
         self._start = perf_counter()
 
     def _save(self) -> None:
         """Save the history atomically; if there are several processes, only the first one does."""
-        if self._path is None or rank_and_world_size()[0] > 0:
+        if self._checkpoint is None or rank_and_world_size()[0] > 0:
             return
-        names = ("settings", "history", "best_epoch", "best_state")
-        save_atomically({name: getattr(self, name) for name in names}, self._path)
+        names = ("settings", "history", "best_epoch", "best_state", "snapshots")
+        save_atomically({name: getattr(self, name) for name in names}, _history_path(self._checkpoint))
+
+
+def _history_path(checkpoint: Checkpoint) -> Path:
+    return Path(f"{checkpoint.path}.history")

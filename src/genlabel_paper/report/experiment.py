@@ -66,8 +66,17 @@ class Experiment:
         return bool(self.cells("smoke"))
 
 
-def select_cells(experiments: Sequence[Experiment], budget: str, datasets: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of experiments in a budget, all or those of some datasets; raise if a dataset has none.
+def select_cells(
+    experiments: Sequence[Experiment],
+    budget: str,
+    datasets: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    settings: Sequence[str] = (),
+) -> list[Cell]:
+    """Return the cells of experiments in a budget, all or those of some datasets, methods, seeds and settings.
+
+    Raises ValueError if no cell has one of the values.
 
     >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda _: Rendering())
     >>> select_cells([one], "smoke", ["mnist"])
@@ -75,15 +84,19 @@ def select_cells(experiments: Sequence[Experiment], budget: str, datasets: Seque
     ValueError: dataset 'mnist' is not in t with the budget 'smoke'; choose from 61
     """
     cells = [cell for one in experiments for cell in one.cells(budget)]
-    if not datasets:
-        return cells
-    cells += [cell for one in experiments for cell in one.further(budget)]
-    known = dict.fromkeys(cell.dataset for cell in cells)
-    for name in datasets:
-        if name not in known:
-            where = f"in {', '.join(one.id for one in experiments)} with the budget {budget!r}"
-            raise ValueError(f"dataset {name!r} is not {where}; choose from {', '.join(known)}")
-    return [cell for cell in cells if cell.dataset in datasets]
+    if datasets:
+        cells += [cell for one in experiments for cell in one.further(budget)]
+    chosen = {"dataset": datasets, "method": methods, "seed": seeds, "setting": settings}
+    for field_name, values in chosen.items():
+        known = dict.fromkeys(getattr(cell, field_name) for cell in cells)
+        for value in values:
+            if value not in known:
+                where = f"in {', '.join(one.id for one in experiments)} with the budget {budget!r}"
+                options = ", ".join(map(str, known))
+                raise ValueError(f"{field_name} {value!r} is not {where}; choose from {options}")
+    return [
+        cell for cell in cells if all(not values or getattr(cell, name) in values for name, values in chosen.items())
+    ]
 
 
 def select_records(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:

@@ -102,7 +102,7 @@ class GenMixSetting(Setting):
         """Return more for images."""
         return 1e6 if GENMIX_DATASETS[dataset].image is None else 1e9
 
-    def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
+    def run(self, cells: Sequence[Cell], data_home: str | Path | None, checkpoints: Path | None = None) -> list[Result]:
         """Train the network of the one cell of a trial."""
         (cell,) = cells
         method, about = GENMIX_METHODS[cell.method], GENMIX_DATASETS[cell.dataset]

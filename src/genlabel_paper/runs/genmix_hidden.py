@@ -87,7 +87,7 @@ class HiddenSetting(Setting):
         """Return the time by the images of all epochs."""
         return 1e3 * HIDDEN_DATASETS[dataset].images * HIDDEN_DATASETS[dataset].epochs
 
-    def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
+    def run(self, cells: Sequence[Cell], data_home: str | Path | None, checkpoints: Path | None = None) -> list[Result]:
         """Train the two networks of the one cell, find images between classes, and measure them."""
         (cell,) = cells
         about, images = HIDDEN_DATASETS[cell.dataset], _load_subset(cell, data_home)

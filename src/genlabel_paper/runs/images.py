@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +37,10 @@ NOTE[PAPER]: the milestones of the decay are not printed; the rate is divided by
 """
 ATTACK = "autoattack"
 """Standard version of AutoAttack (arXiv Table 7)."""
+SNAPSHOT_EVERY = 5
+"""Epochs between the networks of which the best under attack is selected (arXiv Section E.2)."""
+CHECKPOINTS = 10
+"""Number of times that a training saves its state."""
 HELD_OUT_OF_SUBSET = 0.1
 """Fraction of the training images that select the best epoch, if a schedule uses a subset."""
 RECORDED_PARAMETERS = ("network", "epochs", "learning_rate", "gamma", "beta", "statistics", "held_out")
@@ -84,8 +89,8 @@ class ImageSetting(Setting):
         images = min(IMAGE_DATASETS[dataset].images, self.schedule.images or IMAGE_DATASETS[dataset].images)
         return images * self.schedule.epochs * COST_PER_IMAGE[image_run(self.schedule.kind, dataset).network]
 
-    def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
-        """Train the network of the one cell of a trial."""
+    def run(self, cells: Sequence[Cell], data_home: str | Path | None, checkpoints: Path | None = None) -> list[Result]:
+        """Train the network of the one cell of a trial; an interrupted training continues from its checkpoint."""
         (cell,) = cells
         images = _take_subset(_load(cell.dataset, data_home), self.schedule)
         training = self._training(cell.dataset, image_methods(cell.dataset)[cell.method])
@@ -94,11 +99,22 @@ class ImageSetting(Setting):
             import_attack_package("pyautoattack")  # raises before the training if the package of the attack is missing
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            trained = train_images(images, seed=cell.seed, **training)
-        metrics = _measure(trained)
-        if attack is not None:
-            metrics["robust_accuracy"] = _robust_accuracy(trained, images, attack["images"], attack["radius"])
-        parameters = _recorded_parameters(trained, images, training, attack)
+            with _checkpoint(checkpoints, cell) as checkpoint:
+                trained = train_images(
+                    images,
+                    seed=cell.seed,
+                    checkpoint=checkpoint,
+                    checkpoint_every=max(1, self.schedule.epochs // CHECKPOINTS),
+                    snapshot_every=None if attack is None else SNAPSHOT_EVERY,
+                    **training,
+                )
+                metrics, parameters = _measure(trained), _recorded_parameters(trained, images, training, attack)
+                if attack is not None:
+                    size = {"count": attack["images"], "radius": attack["radius"]}
+                    metrics["robust_accuracy"] = _robust_accuracy(trained, images, **size)
+                    if trained.snapshots:
+                        parameters["best_robust_epoch"] = _load_best_under_attack(trained, images, **size)
+                        metrics["best_robust_accuracy"] = _robust_accuracy(trained, images, **size)
         if any(issubclass(one.category, CollapseWarning) for one in caught):
             parameters["collapsed"] = True
         return [Result(cell, parameters, metrics)]
@@ -165,6 +181,35 @@ def _robust_accuracy(trained: TrainedImages, images: ImageDataset, count: int, r
     chosen = _subset(len(images.x_test), count)
     x, y = images.x_test[chosen], images.y_test[chosen]
     return robust_accuracy(trained.network, x, y, ATTACK, eps=radius, seed=SUBSET_SEED).accuracy
+
+
+def _load_best_under_attack(trained: TrainedImages, images: ImageDataset, count: int, radius: float) -> int:
+    """Load the snapshot of the highest accuracy under attack on held-out images, the last of equals; return its epoch.
+
+    NOTE[PAPER]: arXiv Section E.2 keeps the best of every fifth epoch on validation images, without their number.
+    """
+    chosen = np.random.default_rng(SUBSET_SEED).permutation(trained.held_out)[: count // 5]
+    x, y = images.x_train[chosen], images.y_train[chosen]
+    scores = {}
+    for epoch, state in trained.snapshots.items():
+        trained.network.load_state_dict(state)
+        scores[epoch] = robust_accuracy(trained.network, x, y, ATTACK, eps=radius, seed=SUBSET_SEED).accuracy
+    best = max(scores, key=lambda epoch: (scores[epoch], epoch))
+    trained.network.load_state_dict(trained.snapshots[best])
+    return best
+
+
+@contextmanager
+def _checkpoint(folder: Path | None, cell: Cell) -> Iterator[Path | None]:
+    """Return the file of the state of a training, and delete it when the training and its measurements succeed."""
+    if folder is None:
+        yield None
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{cell.id.replace('/', '_')}.pt"
+    yield path
+    for file in (path, Path(f"{path}.history")):
+        file.unlink(missing_ok=True)
 
 
 def _recorded_parameters(

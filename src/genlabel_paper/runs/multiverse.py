@@ -56,7 +56,7 @@ class ReadSetting(Setting):
         """Return that of the base."""
         return self.base.cost(dataset)
 
-    def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
+    def run(self, cells: Sequence[Cell], data_home: str | Path | None, checkpoints: Path | None = None) -> list[Result]:
         """Train the searches that serve the cells."""
         dataset, split, seed = cells[0].dataset, cells[0].split, cells[0].seed
         data = load_split(dataset, split, data_home, **self.reading.data)

@@ -49,5 +49,5 @@ class Setting(ABC):
         """Return the approximate time of a trial, in a unit shared by all settings."""
 
     @abstractmethod
-    def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
-        """Train and measure the cells of one trial."""
+    def run(self, cells: Sequence[Cell], data_home: str | Path | None, checkpoints: Path | None = None) -> list[Result]:
+        """Train and measure the cells of one trial; long trainings save their state in the folder `checkpoints`."""

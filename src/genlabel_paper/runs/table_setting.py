@@ -74,7 +74,7 @@ class TableSetting(Setting):
         n = SYNTHETIC_ROWS if rows is None or pd.isna(rows) else int(rows)
         return n * (n + 1000.0) * self.weight
 
-    def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
+    def run(self, cells: Sequence[Cell], data_home: str | Path | None, checkpoints: Path | None = None) -> list[Result]:
         """Fit the searches that serve the cells."""
         dataset, split, seed = cells[0].dataset, cells[0].split, cells[0].seed
         data = load_split(dataset, split, data_home)

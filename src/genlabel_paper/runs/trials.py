@@ -19,7 +19,9 @@ from genlabel_paper.runs.setting import Setting, Variant
 from genlabel_paper.runs.settings import SETTINGS
 
 
-def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> list[Record]:
+def run_trial(
+    cells: Sequence[Cell], data_home: str | Path | None = None, checkpoints: Path | None = None
+) -> list[Record]:
     """Train and measure the cells of one trial, and return their records.
 
     The cells share setting, dataset, split and seed; on images also the method. A search that serves several methods is
@@ -30,6 +32,8 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
     cells : sequence of Cell
     data_home : path, optional
         Folder of the datasets, see `genlabel.data.datasets.load_openml` and `load_images`.
+    checkpoints : path, optional
+        Folder in which the training of a network on images saves its state, so that the next call continues it.
 
     Examples
     --------
@@ -41,7 +45,7 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
     start = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = setting.run(cells, data_home)
+        results = setting.run(cells, data_home, checkpoints)
     seconds = (perf_counter() - start) / len(cells)
     return [
         Record(key=cell, parameters=parameters, metrics=metrics, seconds=seconds, versions=software_versions())

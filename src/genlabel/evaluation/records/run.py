@@ -48,6 +48,7 @@ def run_trials(
     n_jobs: int = 1,
     dask: str | None = None,
     order: Callable[[Any], Any] | None = None,
+    may_start: Callable[[Sequence[Any]], bool] | None = None,
     callback: Callback | None = None,
 ) -> None:
     """Do the runs that have no record, trial by trial, and record each trial when it ends.
@@ -71,6 +72,8 @@ def run_trials(
         and leave, replace `n_jobs`.
     order : callable (trial) -> sort key, optional
         Order of the trials; without it, that of the keys.
+    may_start : callable (keys of one trial) -> bool, optional
+        It is asked when a trial could start; the trials that it refuses are left for the next call.
     callback : Callback, optional
         It receives the plan of the run and the result of each trial; for trials in this process also their start and
         the progress of their fits.
@@ -107,10 +110,11 @@ def run_trials(
         callback.on_run_start(RunPlan(n_todo, cached, stale))
     if not todo:
         return
+    due = todo if may_start is None else filter(may_start, todo)
     if dask is not None:
-        results = _run_on_cluster(dask, function, todo)
+        results = _run_on_cluster(dask, function, due)
     else:
-        results = _run_locally(function, todo, effective_n_jobs(n_jobs), callback)
+        results = _run_locally(function, due, effective_n_jobs(n_jobs), callback)
     with closing(results):
         for result in results:
             if result.error is None:
@@ -181,9 +185,12 @@ def _shorten(error: BaseException) -> str:
 
 
 def _run_locally(
-    function: TrialFunction, todo: Sequence[Sequence[RunKey]], n_jobs: int, callback: Callback | None
+    function: TrialFunction, todo: Iterable[Sequence[RunKey]], n_jobs: int, callback: Callback | None
 ) -> Generator[TrialResult]:
-    """Do trials in this process or in several others, and yield each result when it is ready."""
+    """Do trials in this process or in several others, and yield each result when it is ready.
+
+    An iterator is asked for a trial only when a process is free; a sequence is sent ahead.
+    """
     if n_jobs == 1:
         for keys in todo:
             if callback is not None:
@@ -193,7 +200,8 @@ def _run_locally(
             yield result
         return
     with parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        pool = Parallel(return_as="generator_unordered", batch_size=1)
+        ahead = "2*n_jobs" if isinstance(todo, Sequence) else "n_jobs"
+        pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # of joblib, when the caller stops
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # of joblib, when it replaces a process
