@@ -215,10 +215,10 @@ def _run(
         if todo:
             display.print(f"to train: {describe_time(list(todo.values()), estimate, n_jobs)}")
         time_budget = None if minutes is None else TimeBudget(minutes, estimate)
-        folders = {"data_home": str(find_home(data_home).resolve()), "checkpoints": records.parent / CHECKPOINTS}
+        home, checkpoints = str(find_home(data_home).resolve()), records.parent / CHECKPOINTS
         run_trials(
             cells,
-            partial(run_trial, **folders),
+            partial(run_trial, data_home=home, checkpoints=checkpoints),
             store=store,
             fingerprint=fingerprint_cell,
             n_jobs=jobs,

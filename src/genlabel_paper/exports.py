@@ -121,8 +121,14 @@ def copy_records(path: str | Path, store: RecordStore) -> int:
         values = {name: row[name] for name in metrics if not isnan(row[name])}
         key = schema.key(**{name: row[name] for name in schema.fields})
         facts = {name: row[name] for name in schema.facts}
-        parts = {"parameters": row["parameters"], "versions": row["versions"], "facts": facts}
-        record = Record(key=key, metrics=values, seconds=row["seconds"], **parts)
+        record = Record(
+            key=key,
+            parameters=row["parameters"],
+            metrics=values,
+            seconds=row["seconds"],
+            versions=row["versions"],
+            facts=facts,
+        )
         rows.append(make_row(record) | {"fingerprint": row["fingerprint"]})
     store.write_rows(rows, ())
     store.done.update({row["id"]: row["fingerprint"] for row in rows})

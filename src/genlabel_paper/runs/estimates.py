@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import median
 from time import monotonic
 from typing import TypeAlias, final
 
@@ -18,8 +19,8 @@ Estimator: TypeAlias = Callable[[Sequence[Cell]], float | None]
 def make_estimator(records: pd.DataFrame) -> Estimator:
     """Return a function that estimates the seconds of a trial.
 
-    A method takes the longest time on record for it on the dataset. Without a record, the median rate of the similar
-    settings on record is multiplied by the cost of the setting (`Setting.cost`).
+    A method takes the longest time on record for it on the dataset. Without a record, the median rate of other methods
+    on the dataset, or else of similar settings, is multiplied by the cost of the setting (`Setting.cost`).
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def make_estimator(records: pd.DataFrame) -> Estimator:
     (100.0, 15)
     """
     known: dict[tuple[str, str, str, float], float] = {}
-    rates: dict[str, list[float]] = {}
+    rates: dict[str | tuple[str, str], list[float]] = {}
     columns = (records.get(name, pd.Series(dtype=object)) for name in ("setting", "dataset", "method", "alpha"))
     for setting, dataset, method, alpha, seconds in zip(
         *columns, records.get("seconds", pd.Series(dtype=float)), strict=True
@@ -43,17 +44,19 @@ def make_estimator(records: pd.DataFrame) -> Estimator:
         key = (setting, dataset, method, alpha)
         known[key] = max(known.get(key, 0.0), seconds)
         if setting in SETTINGS:
-            rates.setdefault(_family(setting), []).append(seconds / SETTINGS[setting].cost(dataset))
+            rate = seconds / SETTINGS[setting].cost(dataset)
+            for group in ((setting, dataset), _family(setting)):
+                rates.setdefault(group, []).append(rate)
 
     def estimate(cells: Sequence[Cell]) -> float | None:
         total = 0.0
         for cell in cells:
             seconds = known.get((cell.setting, cell.dataset, cell.method, cell.alpha))
             if seconds is None:
-                rate = rates.get(_family(cell.setting))
-                if rate is None:
+                similar = rates.get((cell.setting, cell.dataset)) or rates.get(_family(cell.setting))
+                if similar is None:
                     return None
-                seconds = float(pd.Series(rate).median()) * SETTINGS[cell.setting].cost(cell.dataset)
+                seconds = median(similar) * SETTINGS[cell.setting].cost(cell.dataset)
             total += seconds
         return total
 
