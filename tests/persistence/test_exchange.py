@@ -38,6 +38,8 @@ from genlabel.densities import (
 )
 from genlabel.densities.candidates import default_candidates
 from genlabel.persistence import onnx_graph, to_onnx
+from genlabel.persistence.compression import compress_classifier
+from genlabel.training.networks.staged import log_proba_of
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the packages onnx and onnxruntime")
 pytest.importorskip("onnx", reason="needs the packages onnx and onnxruntime")
@@ -244,6 +246,41 @@ def test_a_density_of_another_package_registers_its_nodes(tmp_path: Path) -> Non
         with pytest.raises(ValueError, match="ONNX"):
             export_onnx(GenerativeClassifier(density).fit(X, y), tmp_path / "none.onnx")
     assert not (tmp_path / "none.onnx").exists()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_compressed_file_imitates_the_model(dtype: str, tmp_path: Path) -> None:
+    frame, y = table()
+    model = GenerativeClassifier(Laplace()).fit(frame.drop(columns="city"), y)
+    train, new = frame[:100], frame[100:]
+    path = export_onnx(model, tmp_path / "m.onnx", dtype=dtype, compress=train.drop(columns="city"))
+    metadata = run_metadata(path)
+    inputs = as_inputs(new, metadata["columns"])
+    inputs["numbers"] = inputs["numbers"].astype(dtype)
+    log_proba, index, _ = run(path, inputs)
+    expected = model.predict_proba(new.drop(columns="city"))
+    assert (index == expected.argmax(1)).mean() > 0.8
+    assert (expected * (np.log(expected) - log_proba)).sum(1).mean() < 0.1
+    assert (expected * np.log(expected / model.class_count_ * y.size)).sum(1).mean() > 0.3  # the priors alone
+    errors = metadata["compressed"]
+    assert errors["rows"] + errors["held_out_rows"] == 100
+    assert 0 <= errors["kl_divergence"] < 0.1
+    assert errors["agreement"] > 0.8
+    assert 0 < errors["mean_difference"] < 0.2
+
+
+def test_compression_measures_rows_that_it_does_not_train_on() -> None:
+    X, y = sample(n=60)
+    model = GenerativeClassifier(KernelDensity(0.05)).fit(X, y)
+    network, errors = compress_classifier(model, model.scaler_(X))
+    predicted = log_proba_of(network, model.scaler_(X))
+    p = model.predict_proba(X)
+    all_rows = (p * (np.log(np.maximum(p, 1e-300)) - predicted)).sum(1)
+    held_out = np.sort(all_rows)[-12:].mean()
+    assert errors["kl_divergence"] > all_rows.mean()  # rows that are learned by heart would hide this
+    assert errors["kl_divergence"] <= held_out
+    with pytest.raises(ValueError, match="two"):
+        compress_classifier(model, model.scaler_(X[:1]))
 
 
 def test_what_cannot_be_exported_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

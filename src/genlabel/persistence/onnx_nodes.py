@@ -57,8 +57,8 @@ def to_onnx(part: Any, graph: Graph, x: str) -> str:
     ...     return graph.add("Concat", *columns, axis=1)
     """
     raise ValueError(
-        f"{type(part).__name__} cannot be written as ONNX; register its nodes with genlabel.persistence.to_onnx, or use "
-        "another density"
+        f"{type(part).__name__} cannot be written as ONNX; pass compress=X with the training rows for a network that "
+        "imitates the model, or register the nodes with genlabel.persistence.to_onnx"
     )
 
 
@@ -267,7 +267,10 @@ def _(part: PerClassDensity, graph: Graph, x: str) -> str:
 @to_onnx.register
 def _(part: KernelModel, graph: Graph, x: str) -> str:
     if part.left_out is not None:
-        raise ValueError("KernelDensity(leave_one_out=True) cannot be written as ONNX; use leave_one_out=False")
+        raise ValueError(
+            "KernelDensity(leave_one_out=True) cannot be written as ONNX; use leave_one_out=False, or pass compress=X "
+            "with the training rows"
+        )
     centered, d = graph.add("Sub", x, part.center), len(part.center)
     a = graph.add("Mul" if part.matrix.dim() == 1 else "MatMul", centered, part.matrix)
     b, lift = part.points[:, :d], part.points[:, d]
