@@ -28,7 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     amount = [f"${1000 + 300 * value:,.2f}" for value in rng.normal(size=120) + 3 * y]
     frame = pd.DataFrame({"amount": amount, "town": rng.choice(["Ulm", "Bern", ""], 120)})
     frame.assign(paid=np.where(y, "yes", "no")).to_csv(folder / "data.csv", index=False)
-    run("fit", folder / "data.csv", "--target", "paid", "-o", folder / "m", "--method", "stacked", "--test-size", "0")
+    quick = ["--test-size", "0", "--method", "vanilla", "--network", "logistic", "--epochs", "2"]
+    run("fit", folder / "data.csv", "--target", "paid", "-o", folder / "m", *quick)
     return folder
 
 

@@ -68,9 +68,9 @@ def export(
             shown = ", ".join(columns[:12]) + (f" and {len(columns) - 12} more" if len(columns) > 12 else "")
             print_line(f"input {name}: {shown}")
         if errors := properties.get("compressed"):
+            rows, agreement = errors["held_out_rows"], 100 * errors["agreement"]
             print_line(
-                f"compressed: on {errors['held_out_rows']} rows that it did not see, the network predicts the class of "
-                f"the model in {100 * errors['agreement']:.1f} %; its log-loss is higher by {errors['kl_divergence']:.4f} "
-                "where the model is right"
+                f"compressed: on {rows} rows that the network did not see, it predicts the class of the model in "
+                f"{agreement:.1f} %; its log-loss is larger by about {errors['kl_divergence']:.4f}"
             )
         print_line(f"wrote {path}, {path.stat().st_size / 1000:,.0f} kB")

@@ -40,9 +40,7 @@ class _OwnProbabilities(Labeler):
         return torch.from_numpy(np.exp(self.classifier.predict_log_proba_scaled(x_mix.numpy())))
 
 
-def compress_classifier(
-    classifier: ProbabilityClassifier, points: NDArray[np.float64]
-) -> tuple[MLP, dict[str, float]]:
+def compress_classifier(classifier: ProbabilityClassifier, points: NDArray[np.float64]) -> tuple[MLP, dict[str, float]]:
     """Return a network that imitates a classifier at standardized points (n, d), and its error on a fifth of them.
 
     The network learns the classifier's probabilities at mixed points (Hinton et al., 2015, "Distilling the knowledge in

@@ -69,8 +69,8 @@ class Graph:
             self._size += array.nbytes
             if self._size > MAX_BYTES:
                 raise ValueError(
-                    f"the model has more than {MAX_BYTES / 1e9:g} GB of numbers, too many for an ONNX file; fit it with "
-                    "fewer kernels, KernelDensity(max_points=1000), or pass compress=X with the training rows"
+                    f"the model has more than {MAX_BYTES / 1e9:g} GB of numbers, too many for an ONNX file; fit it "
+                    "with fewer kernels, KernelDensity(max_points=1000), or pass compress=X with the training rows"
                 )
             self._names[key] = f"constant_{len(self._constants)}"
             self._constants.append(self._onnx.numpy_helper.from_array(array, self._names[key]))

@@ -194,7 +194,7 @@ def _power_transformed(part: PowerTransform, graph: Graph, x: str) -> tuple[str,
 @to_onnx.register
 def _(part: LatentDensity, graph: Graph, x: str) -> str:
     if not isinstance(part.encoder, MLP):
-        return to_onnx(part.encoder, graph, x)
+        return to_onnx(part.encoder, graph, x)  # raises, with advice
     return to_onnx(part.density_, graph, _encoded(part.encoder, graph, x, part.depth))
 
 
