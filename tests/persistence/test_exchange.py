@@ -154,6 +154,17 @@ def test_points_where_all_densities_vanish_have_the_priors(tmp_path: Path) -> No
         check(model, np.array([[1e200, 0, 7, 0], [-1e200, 0, 7, 0]]), tmp_path / "m.onnx")
 
 
+def test_rows_far_outside(tmp_path: Path) -> None:
+    X, y = sample()
+    for density in (*FEW, GaussianDensity(), StackedDensity(FEW, cv=3)):
+        check(
+            GenerativeClassifier(density).fit(X, y),
+            np.concatenate([100 * X, -100 * X]),
+            tmp_path / "m.onnx",
+            error=1e-4,
+        )
+
+
 @pytest.mark.parametrize("shift", [0, 10])
 def test_integer_classes_stay_integers(shift: int, tmp_path: Path) -> None:
     X, y = sample()
