@@ -268,6 +268,7 @@ PACKAGES = {
     ("docs/images.md", "Lightning"): ("pytorch_lightning",),
     ("docs/images.md", "Hugging Face transformers"): ("transformers", "accelerate"),
     ("docs/densities.md", "Densities for every shape of data"): ("zuko",),
+    ("docs/deploy.md", "A web service"): ("onnx", "onnxruntime", "fastapi"),
     ("docs/persistence.md", "ONNX"): ("onnx",),
 }
 """Packages that the blocks of a section need; without them they are skipped."""
@@ -478,11 +479,21 @@ def check_intervals(space: dict[str, Any], printed: str) -> None:
     assert space["half"].venn_abers_.y.shape == (142,)
 
 
+def check_deploy(space: dict[str, Any], printed: str) -> None:
+    model, X, client = space["model"], space["X"], space["client"]
+    answer = pd.DataFrame(space["answer"])
+    assert list(answer) == ["0", "1", "2"]
+    np.testing.assert_allclose(answer, model.predict_proba(X.head(8)), atol=1e-10)
+    assert [row["class"] for row in space["checked"]] == model.predict(X.head(8)).tolist()
+    assert space["refused"].status_code == client.post("/predict", json=[{"alcohol": "red"}]).status_code == 422
+    assert client.post("/predict", json=[]).json() == []
+
+
 def check_persistence(space: dict[str, Any], printed: str) -> None:
     again, X = space["again"], space["X"]
     assert repr(again) == "<GenLabelClassifier for 14 columns and 3 classes>"
     np.testing.assert_array_equal(again.predict_proba(X), space["model"].predict_proba(X))
-    assert space["path"].stat().st_size > 1000
+    assert space["path"].stat().st_size > 4 * space["small"].stat().st_size
 
 
 def check_stacked_density(space: dict[str, Any], printed: str) -> None:
@@ -521,6 +532,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], str], None]] = {
     "README.md": check_readme,
     "docs/commands.md": check_commands,
     "docs/densities.md": check_densities,
+    "docs/deploy.md": check_deploy,
     "docs/diagnosis.md": check_diagnosis,
     "docs/estimators.md": check_estimators,
     "docs/extending.md": check_extending,

@@ -86,8 +86,13 @@ class GenLabel(Labeler):
         self, points: NDArray[np.float64], class_weight: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return the log-posterior (m, k) of points (m, d); class weights are factors of the priors."""
-        posterior = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self._log_priors(class_weight))
+        posterior = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_prior(class_weight))
         return np.ascontiguousarray(posterior.log_proba)
+
+    def log_prior(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the logarithms of the class priors (k,) of the labels; class weights are their factors."""
+        density = self._fitted_density()
+        return log_priors(self.priors, density.class_prior_, density.default_priors, class_weight)
 
     def to_cpu(self) -> Self:
         """Move the density to the CPU, and return the labeler."""
@@ -118,7 +123,7 @@ class GenLabel(Labeler):
                 warn(("rows", name), message + "all rows; pass BatchInfo(rows=...)", DensityWarning)
         if info.clean is not None:  # the memory layout of `values` changes the last digits, so it is kept otherwise
             values = values.new_zeros(len(x_mix), len(density.classes_)).index_copy_(0, index, values)
-        log_proba, vanished = log_posterior(values, self._log_priors(), top_k=self.top_k)
+        log_proba, vanished = log_posterior(values, self.log_prior(), top_k=self.top_k)
         y_gen = log_proba.exp_()  # arXiv Eq. (1)
         # On a GPU the check would wait for the result.
         if vanished.device.type == "cpu" and len(mixed) and bool(vanished[index].all()):
@@ -132,10 +137,6 @@ class GenLabel(Labeler):
         if not isinstance(gamma, Tensor) and gamma == 1.0:
             return y_gen
         return gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
-
-    def _log_priors(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        density = self._fitted_density()
-        return log_priors(self.priors, density.class_prior_, density.default_priors, class_weight)
 
     def _fitted_density(self) -> ClassDensity:
         return self.density_ if hasattr(self, "density_") else self.density

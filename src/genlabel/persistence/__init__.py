@@ -2,5 +2,6 @@
 
 from genlabel.persistence.model import LoadedModel, load_model, save_model
 from genlabel.persistence.onnx import export_onnx
+from genlabel.persistence.onnx_nodes import to_onnx
 
-__all__ = ["LoadedModel", "export_onnx", "load_model", "save_model"]
+__all__ = ["LoadedModel", "export_onnx", "load_model", "save_model", "to_onnx"]
