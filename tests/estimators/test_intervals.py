@@ -234,9 +234,10 @@ def test_an_interval_contains_the_probability_of_a_model_that_is_far_off(shift: 
     X, y = rng.normal(size=(120, 2)), np.arange(120) % 2
     model = GenerativeClassifier("gaussian").fit(X + np.outer(y, [4.0, 0.0]), y)
     model.fit_interval(X, rng.permutation(y))
-    proba = model.predict_proba(X + [shift, 0.0])
-    lower, upper = model.predict_proba_interval(X + [shift, 0.0])
-    assert ((0 <= lower) & (lower <= proba) & (proba <= upper) & (upper <= 1)).all()
+    X[:, 0] += shift
+    proba = model.predict_proba(X)
+    lower, upper = model.predict_proba_interval(X)
+    assert ((lower >= 0) & (lower <= proba) & (proba <= upper) & (upper <= 1)).all()
     calibrated = np.array(model.venn_abers_(np.log(proba)))
     assert ((lower <= calibrated[0]) & (calibrated[1] <= upper)).all()
     assert ((proba < calibrated[0]) | (proba > calibrated[1])).mean() > 0.5

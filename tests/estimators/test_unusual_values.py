@@ -145,6 +145,14 @@ def test_columns_of_the_table_are_compared_by_name() -> None:
         np.testing.assert_allclose(gains[train.columns], loaded.atypical_columns(new)[train.columns])
 
 
+@pytest.mark.parametrize("kind", [list, np.asarray, pd.DataFrame])
+def test_columns_without_names_have_positions(kind: Any) -> None:
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    model, new = GenerativeClassifier("gaussian").fit(kind(X), y), kind(np.array([[0.0, 0.0, 0.0], [0.0, 1e30, 0.0]]))
+    assert model.unusual_values(new)[["row", "column", "value"]].values.tolist() == [[1, 1, 1e30]]
+    assert model.atypical_columns(new).idxmax(axis=1).tolist()[1] == 1
+
+
 def test_rows_of_weight_zero_do_not_widen_a_range() -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
     X[0] = 1e6

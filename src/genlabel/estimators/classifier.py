@@ -266,7 +266,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         self._check_typicality()
         columns = self.encoder_.table_columns(self) if columns is None else columns
         gains = self.typicality_.columns(points, [column.features for column in columns])
-        return pd.DataFrame(gains, getattr(X, "index", None), [column.name for column in columns])
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame(gains, index, [column.name for column in columns])
 
     @final
     def unusual_values(self, X: Any) -> pd.DataFrame:

@@ -277,8 +277,8 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
     for column, values in groups[:MAX_UNUSUAL_COLUMNS]:
         row, _, value, low, high = values.iloc[0]
         if np.isnan(low):
-            examples = values.drop_duplicates("value")[:3].itertuples()
-            shown = ", ".join(f"{str(example.value)[:50]!r} in row {example.row + 1}" for example in examples)
+            examples = values.drop_duplicates("value")[["value", "row"]][:3].to_numpy().tolist()
+            shown = ", ".join(f"{str(text)[:50]!r} in row {number + 1}" for text, number in examples)
             lines.append(f"values of {column!r} that training did not have: {len(values)} ({shown})")
         else:
             lines.append(
