@@ -19,7 +19,7 @@ model = GenerativeClassifier("gaussian").fit(X[::2], y[::2])
 new = X[1::2]
 slipped = new.assign(color_intensity=10 * new["color_intensity"])
 fine, odd = model.typicality(new), model.typicality(slipped)
-print(f"typicality of 0.05 or less: {np.mean(fine <= 0.05):.0%} of new rows, {np.mean(odd <= 0.05):.0%} of slipped ones")
+print(f"typicality of 0.05 or less: {np.mean(fine <= 0.05):.0%} of new rows, {np.mean(odd <= 0.05):.0%} of slipped")
 print(model.unusual_values(slipped).head())
 
 figure = Figure(figsize=(6, 3), layout="constrained")

@@ -39,9 +39,9 @@ def predict(
         bool,
         typer.Option(
             "--intervals",
-            help="Also lower_probability_CLASS and upper_probability_CLASS: a range that contains the probability, and "
-            "the share of the class among held-out rows with such a probability. It is not a confidence interval of "
-            "the row.",
+            help="Also lower_probability_CLASS and upper_probability_CLASS: how often rows with such a probability are "
+            "of the class, estimated from held-out rows; the probability is always inside. It is not a confidence "
+            "interval of the row.",
         ),
     ] = False,
     id_columns: Annotated[
