@@ -5,16 +5,18 @@
 
 The classifiers, with their defaults, are fitted to some rows of a dataset and tested on all others, which are many:
 with few, noise would hide a wrong interval. The interval of every test row and class is put into one of ten bins by
-its middle; a bin of a fit counts if it has 20 of them. The library's method is "cross": the probabilities of the
+its middle; a bin of a fit counts if it has 20 of them. "cross" is the Venn-Abers interval: the probabilities of the
 network of each fold, calibrated on the held-out rows of that fold, averaged over the folds; each class against all
-others. It is compared with other methods on the same fits:
+others. "library" is what `predict_proba_interval` returns: "cross", widened where it excludes the predicted
+probability. They are compared with other methods on the same fits:
 
-- "folds": the same with the predicted probability, that of all networks, in the place of each network's;
+- "folds": "cross" with the predicted probability, that of all networks, in the place of each network's;
 - "together": the predicted probability, calibrated on all held-out rows at once;
 - "pairs": the same with the classes in pairs, the bounds combined as p_i = 1 / (1 + sum_j (1 - p_ij) / p_ij);
 - "probability": the predicted probability as an interval of no width.
 
-"if exact" is the share of bins that would hold the frequency if the middle of each interval were the truth.
+"if exact" is the share of bins that would hold the frequency if the middle of each interval were the truth; "excludes"
+is the share of test rows whose interval of the predicted class excludes its predicted probability.
 Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
@@ -78,22 +80,39 @@ def folds(model: Any, X: Any) -> Intervals:
     return cast(Intervals, model.venn_abers_._replace(crossed=False)(model.predict_log_proba(X)))
 
 
-OTHER_METHODS: dict[str, Callable[[Any, Any], Intervals]] = {"folds": folds, "together": together, "pairs": pairs}
+def cross(model: Any, X: Any) -> Intervals:
+    points = model.scaler_(model.encode(X))
+    return cast(Intervals, model.venn_abers_(model._log_proba_to_calibrate(points)))
 
 
-def measure(result: Intervals, index: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
-    """Return sums over rows and classes in each bin (number, lower, upper, hits), and the mean widths."""
+def library(model: Any, X: Any) -> Intervals:
+    return cast(Intervals, model.predict_proba_interval(X))
+
+
+METHODS: dict[str, Callable[[Any, Any], Intervals]] = {
+    "library": library,
+    "cross": cross,
+    "folds": folds,
+    "together": together,
+    "pairs": pairs,
+}
+
+
+def measure(result: Intervals, index: NDArray[Any], proba: Numbers) -> dict[str, Any]:
+    """Return sums over rows and classes in each bin (number, lower, upper, hits), widths, and the excluded rows."""
     lower, upper = result
     hits = index[:, None] == np.arange(lower.shape[1])
     bin_index = np.minimum(((lower + upper) / 2 * BINS).astype(int), BINS - 1).ravel()
     sums = [
         np.bincount(bin_index, values.ravel(), minlength=BINS) for values in (np.ones_like(lower), lower, upper, hits)
     ]
-    width, rows = upper - lower, np.arange(len(index))
+    width, rows, predicted = upper - lower, np.arange(len(index)), proba.argmax(1)
+    excludes = ((proba < lower) | (proba > upper))[rows, predicted]
     return {
         "bins": np.stack(sums, 1).round(4).tolist(),
         "width": float(f"{width.mean():.4g}"),
         "width of the predicted class": float(f"{width[rows, predicted].mean():.4g}"),
+        "excludes": float(f"{excludes.mean():.4g}"),
     }
 
 
@@ -104,14 +123,13 @@ def measure_fit(name: str, table: Any, size: int, seed: int) -> dict[str, Any]:
     X, y, X_test = table.X.iloc[train], labels.iloc[train].to_numpy(), table.X.iloc[test[:MAX_TEST_ROWS]]
     model = CLASSIFIERS[name](seed).fit(X, y)
     proba = model.predict_proba(X_test)
-    result = {"cross": cast(Intervals, model.predict_proba_interval(X_test))}
-    result |= {method: intervals(model, X_test) for method, intervals in OTHER_METHODS.items()}
+    result = {method: intervals(model, X_test) for method, intervals in METHODS.items()}
     result["probability"] = Intervals(proba, proba)
     truth = pd.Index(model.classes_).get_indexer(labels.iloc[test[:MAX_TEST_ROWS]])  # a class that is new here: -1
     return {
         "rows": size,
         "method": name,
-        **{method: measure(intervals, truth, proba.argmax(1)) for method, intervals in result.items()},
+        **{method: measure(intervals, truth, proba) for method, intervals in result.items()},
     }
 
 
@@ -125,7 +143,7 @@ def measure_dataset(number: int, home: Path | None, seed: int, methods: list[str
 def coverage(fits: list[dict[str, Any]]) -> pd.DataFrame:
     """Return how many bins of single fits hold the frequency, and would if the middle were the truth, by method."""
     rows = []
-    for method in ("cross", *OTHER_METHODS, "probability"):
+    for method in (*METHODS, "probability"):
         bins = np.concatenate([np.array(fit[method]["bins"]) for fit in fits])
         count, lower, upper, hits = bins[bins[:, 0] >= MIN_BIN_COUNT].T
         lower, upper, share = lower / count, upper / count, hits / count
@@ -146,6 +164,7 @@ def coverage(fits: list[dict[str, Any]]) -> pd.DataFrame:
                 "mean noise": np.average(noise, weights=count),
                 "width": np.mean([fit[method]["width"] for fit in fits]),
                 "of the predicted": np.mean([fit[method]["width of the predicted class"] for fit in fits]),
+                "excludes": np.mean([fit[method]["excludes"] for fit in fits]),
             }
         )
     return pd.DataFrame(rows).set_index("method")
@@ -169,7 +188,7 @@ def report(records: list[dict[str, Any]]) -> None:
             fits = [fit for fit in all_fits if (fit["method"], fit["rows"]) == (name, rows)]
             print(f"\n{name}, {rows} rows")
             print(coverage(fits).round(4).to_string())
-        pooled = pool_bins([fit for fit in all_fits if fit["method"] == name], "cross")
+        pooled = pool_bins([fit for fit in all_fits if fit["method"] == name], "library")
         print(f"\n{name}, all fits\n{pooled.round(4).to_string()}")
 
 

@@ -396,11 +396,12 @@ def check_commands(space: dict[str, Any], printed: str) -> None:
         "prediction",
         "probability_no",
         "probability_yes",
-        "low_no",
-        "high_no",
-        "low_yes",
-        "high_yes",
+        "lower_probability_no",
+        "upper_probability_no",
+        "lower_probability_yes",
+        "upper_probability_yes",
         "typicality",
+        "unusual_values",
     ]
     assert frame.columns.tolist()[1:] == columns
     truth = space["customers"]["churned"][240:].to_numpy()
@@ -514,9 +515,12 @@ def check_report(space: dict[str, Any], printed: str) -> None:
 
 
 def check_typicality(space: dict[str, Any], printed: str) -> None:
-    assert (space["support"] <= 0.05).mean() <= 0.12
+    assert (space["typicality"] <= 0.05).mean() <= 0.12
     assert (space["model"].typicality(space["odd"]) <= 0.05).all()
-    assert space["model"].typicality_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]
+    first = space["model"].unusual_values(space["odd"]).iloc[0].tolist()
+    assert first == [0, "color_intensity", pytest.approx(43.8), pytest.approx(1.95), pytest.approx(13.0)]
+    gains = space["model"].atypical_columns(space["odd"][:3])
+    assert gains.idxmax(axis=1).tolist() == ["color_intensity"] * 3
 
 
 def check_tables(space: dict[str, Any], printed: str) -> None:

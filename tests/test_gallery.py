@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = sorted((DOCS / "gallery").glob("*.py"))
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
-FAST_EXAMPLES = ["errata", "genmix", "intrusion", "own_density", "soft_labels", "support"]
+FAST_EXAMPLES = ["errata", "genmix", "intrusion", "own_density", "soft_labels", "typicality"]
 """Examples that take less than a second together."""
 LINK = re.compile(r"\]\(([^()\s#]+)(?:#[^()\s]*)?\)")
 pytestmark = pytest.mark.skipif(not (DOCS / "gallery").exists(), reason="needs the source tree")
@@ -82,7 +82,7 @@ def test_statements_of_the_fast_examples_hold(variables: Any) -> None:
     parents = np.stack([intrusion["y"], intrusion["y"][intrusion["draw"].partner]])[:, intrusion["intruding"]]
     assert (parents == top["by_mixup"]).any(0).all()  # by definition
     assert (parents == top["by_genlabel"]).any(0).mean() < 0.2
-    odd = variables("support")
+    odd = variables("typicality")
     assert (odd["odd"] <= 0.05).all()
     assert (odd["fine"] <= 0.05).mean() < 0.15
 
@@ -120,7 +120,7 @@ def test_notebook_of_tables_runs() -> None:
     space = run_notebook("tables")
     assert space["same"] is True
     assert space["scores"].loc["GenLabel", "accuracy"] > 0.9
-    assert (space["support"][:10] <= 0.05).all()
+    assert (space["typicality"][:10] <= 0.05).all()
     assert ((space["lower"] <= space["upper"]) & (space["upper"] <= 1)).all()
 
 

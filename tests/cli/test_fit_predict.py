@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel.cli import app
 from genlabel.data.tables import Table, TableReadSpec, drop_leaks, read_table
+from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.evaluation.table_models import _hold_out, fit_table, make_classifier, predict_table
 from genlabel.persistence.files import ARRAYS, CARD, TREE
 
@@ -84,8 +85,8 @@ def error_line(*arguments: str, standard_input: bytes | None = None) -> str:
 
 def read(path: Path, sep: str = ",") -> pd.DataFrame:
     """Read predictions; numbers are exact to the last bit."""
-    frame = pd.read_csv(path, sep=sep, dtype=str)
-    return frame.apply(lambda column: column.map(float) if column.name != "prediction" else column)
+    frame = pd.read_csv(path, sep=sep, dtype=str, keep_default_na=False)
+    return frame.apply(lambda column: column if column.name in ("prediction", "unusual_values") else column.map(float))
 
 
 def table_of(path: Path) -> Table:
@@ -146,8 +147,8 @@ def test_another_process_predicts_bit_identically(fitted: tuple[Path, Any]) -> N
     expected = model.predict_proba(X)
     low, high = model[-1].predict_proba_interval(model[:-1].transform(X))
     np.testing.assert_array_equal(predictions[["probability_no", "probability_yes"]], expected)
-    np.testing.assert_array_equal(predictions[["low_no", "low_yes"]], low)
-    np.testing.assert_array_equal(predictions[["high_no", "high_yes"]], high)
+    np.testing.assert_array_equal(predictions[["lower_probability_no", "lower_probability_yes"]], low)
+    np.testing.assert_array_equal(predictions[["upper_probability_no", "upper_probability_yes"]], high)
     np.testing.assert_array_equal(predictions["typicality"], model[-1].typicality(model[:-1].transform(X)))
     assert predictions["prediction"].tolist() == model.predict(X).tolist()
 
@@ -184,6 +185,7 @@ def test_row_order_and_id_columns_are_unchanged(fitted: tuple[Path, Any]) -> Non
         "probability_no",
         "probability_yes",
         "typicality",
+        "unusual_values",
     ]
     assert predictions[["row", "code"]].equals(frame[["row", "code"]].astype(predictions["row"].dtype))
     run(*arguments, "--keep-columns", standard_input=content)
@@ -213,29 +215,32 @@ def test_a_shuffled_index_does_not_change_predictions(fitted: tuple[Path, Any]) 
     assert outputs[0] == outputs[1]
 
 
-def test_new_values_are_counted_in_one_note(fitted: tuple[Path, Any]) -> None:
+def test_new_and_unusual_values_are_counted_in_one_line(fitted: tuple[Path, Any]) -> None:
     folder, _ = fitted
     frame = raw_table(30, seed=8)
     frame.loc[[0, 1], "town"] = ["Rome", "Bari"]
     frame.loc[[2, 3, 4], "share"] = ""
     frame.loc[5, "member"], frame.loc[6, "price"] = "maybe", "dear"
     frame.loc[7, ["number", "when", "us", "town", "code"]] = ["1e6", "", "", "", "2"]
-    result = run("predict", str(folder / "m"), str(write(frame, folder / "odd.csv")))
-    notes = [line.removeprefix("note: ") for line in result.stderr.splitlines() if line.startswith("note: ")]
+    arguments = ["predict", str(folder / "m"), str(write(frame, folder / "odd.csv")), "-o", str(folder / "odd-out.csv")]
+    lines = run(*arguments).stderr.splitlines()
     expected = {
-        "town": "2 ('Rome', 'Bari')",
-        "code": "1 ('2')",
+        "town": "2 ('Rome' in row 1, 'Bari' in row 2)",
+        "code": "1 ('2' in row 8)",
+        "number": "1, such as 1000000 in row 8",
         "share": ": 3",
         "member": "1 ('maybe')",
         "price": "1 ('dear')",
     }
     for column, count in expected.items():
-        assert len([note for note in notes if f"'{column}'" in note and count in note]) == 1
-    assert len(notes) == len(set(notes))
-    assert len(result.stdout.splitlines()) == 31
-    # With 90 training rows no typicality is below 0.01.
-    low = int(result.stderr.split("0.05 or less): ")[1].split(" of 30")[0])
-    assert 1 <= low < 30
+        assert len([line for line in lines if f"'{column}'" in line and count in line]) == 1
+    assert len(lines) == len(set(lines))
+    predictions = read(folder / "odd-out.csv")
+    named = predictions["unusual_values"]
+    assert named[named != ""].index.tolist() == [0, 1, 7]
+    assert all(part in named[7] for part in ("number = 1000000", "code = '2'"))
+    unusual = int(((predictions["typicality"] <= TYPICALITY_THRESHOLD) | (named != "")).sum())
+    assert [line for line in lines if line.startswith(f"{unusual} of 30 rows ")]
 
 
 def test_scores_equal_scikit_learn(fitted: tuple[Path, Any]) -> None:

@@ -190,11 +190,15 @@ def test_intervals_follow_the_probabilities_and_are_saved_with_the_model(model: 
         pooled = [pool(one, density, fitted.log_prior_, pooling) for one in each]
         rows = [known.fold == f for f in range(3)]
         parts = [Calibration.of(known.log_proba[r], known.y[r])(one) for r, one in zip(rows, pooled, strict=True)]
-        np.testing.assert_allclose((lower, upper), np.mean(parts, axis=0), rtol=0, atol=1e-12)
+        alone = np.mean(parts, axis=0)
     else:
-        np.testing.assert_array_equal(known(test_log_proba), (lower, upper))
+        alone = np.array(known(test_log_proba))
         order = test_log_proba[:, 0].astype(np.float32).argsort(kind="stable")
         assert (np.diff(lower[order, 0]) >= -1e-12).all()
+    proba = fitted.predict_proba(X[1::2])
+    assert ((lower <= proba) & (proba <= upper)).all()
+    widened = np.minimum(alone[0], proba), np.maximum(alone[1], proba)
+    np.testing.assert_allclose((lower, upper), widened, rtol=0, atol=1e-12)
     for again in (pickle.loads(pickle.dumps(fitted)), load_model(save_model(fitted, tmp_path / "model"))):
         np.testing.assert_array_equal(again.predict_proba_interval(X[1::2]), (lower, upper))
 
@@ -217,9 +221,26 @@ def test_a_classifier_without_held_out_rows_needs_fit_interval(model: Any) -> No
     lower, upper = fitted.fit_interval(X[300:], y[300:]).predict_proba_interval(X[:10])
     alone = fitted.predict_log_proba(X).astype(np.float32)[:, 0]
     expected = one_by_one(alone[300:], y[300:] == 0, alone[:10], np.ones(len(X) - 300), (1.0, 1.0))
-    np.testing.assert_allclose([lower[:, 0], upper[:, 0]], expected, rtol=0, atol=1e-12)
+    widened = np.minimum(expected[0], before[:10, 0]), np.maximum(expected[1], before[:10, 0])
+    np.testing.assert_allclose([lower[:, 0], upper[:, 0]], widened, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(fitted.predict_proba(X), before)
     assert not hasattr(fitted.fit(X[:300], y[:300]), "venn_abers_")
+
+
+@pytest.mark.parametrize("shift", [-1.0, 0.0, 1.0])
+def test_an_interval_contains_the_probability_of_a_model_that_is_far_off(shift: float) -> None:
+    """The densities of one half are calibrated by labels that do not depend on the columns."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 2)), np.arange(120) % 2
+    model = GenerativeClassifier("gaussian").fit(X + np.outer(y, [4.0, 0.0]), y)
+    model.fit_interval(X, rng.permutation(y))
+    X[:, 0] += shift
+    proba = model.predict_proba(X)
+    lower, upper = model.predict_proba_interval(X)
+    assert ((lower >= 0) & (lower <= proba) & (proba <= upper) & (upper <= 1)).all()
+    calibrated = np.array(model.venn_abers_(np.log(proba)))
+    assert ((lower <= calibrated[0]) & (calibrated[1] <= upper)).all()
+    assert ((proba < calibrated[0]) | (proba > calibrated[1])).mean() > 0.5
 
 
 def test_adamixup_has_the_held_out_rows_of_its_search() -> None:

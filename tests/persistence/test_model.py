@@ -31,6 +31,7 @@ from genlabel import (
 )
 from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, StackedDensity
+from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.persistence import LoadedModel
 from genlabel.persistence.files import ARRAYS, CARD, TREE, read_files, write_files
 from genlabel.persistence.schema import ColumnSchema
@@ -452,10 +453,11 @@ def test_the_card_has_data_and_held_out_scores(saved: Saved) -> None:
     loss, score = results["mean_test_pooled_log_loss"][index], results["mean_test_pooled_score"][index]
     assert f"| this model, held-out rows | {loss:.3f} | {score:.1%} |" in card
     assert "| class priors alone | 1.099 | 33.3% |" in card
-    assert "`typicality` is 0.05 or less" in card
+    assert f"`typicality` is {TYPICALITY_THRESHOLD} or less" in card
+    assert "`unusual_values`" in card
     assert "At all" not in card
     assert again.about["held_out"] == {"log_loss": loss, "accuracy": score}
-    assert "it cannot detect them" in (saved["mixup"][1] / CARD).read_text()
+    assert "call `fit_typicality`" in (saved["mixup"][1] / CARD).read_text()
     assert "No rows were held out" in (saved["kernel"][1] / CARD).read_text()
     report = saved["stacked density"][0].density_.report_
     assert (

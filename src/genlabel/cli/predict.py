@@ -36,7 +36,13 @@ def predict(
         ),
     ] = None,
     intervals: Annotated[
-        bool, typer.Option("--intervals", help="Also the lower and upper probability of each class.")
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Also lower_probability_CLASS and upper_probability_CLASS: how often rows with such a probability are "
+            "of the class, estimated from held-out rows; the probability is always inside. It is not a confidence "
+            "interval of the row.",
+        ),
     ] = False,
     id_columns: Annotated[
         list[str] | None,
@@ -47,11 +53,12 @@ def predict(
     ] = False,
     debug: options.Debug = False,
 ) -> None:
-    """Predict the class of each row of a table: prediction, probability of each class, typicality of the row.
+    """Predict the class of each row of a table: prediction, probability of each class, typicality, unusual values.
 
     Rows stay in their order. Notes on unusual rows and, if the file has the target, the scores go to the error stream.
-    Typicality is the share of training rows that are less typical than the row. Exit codes: 0 success, 2 invalid input,
-    3 a bug of genlabel, 130 interrupted.
+    Typicality is the share of training rows that are less typical than the row. Unusual values are numbers far outside
+    the range of their column in training, and categories that training never had. Exit codes: 0 success, 2 invalid
+    input, 3 a bug of genlabel, 130 interrupted.
     """
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         from genlabel.data.tables.files import check_columns, check_output_suffix, join_names, read_raw
@@ -96,17 +103,10 @@ def predict(
 
 
 def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> list[str]:
-    """Return lines about atypical rows, and the scores where classes are known."""
-    from genlabel.evaluation.table_models import atypical_level, score_predictions
+    """Return lines about unusual rows, and the scores where classes are known."""
+    from genlabel.evaluation.table_models import describe_unusual_rows, score_predictions
 
-    lines = []
-    if "typicality" in predictions:
-        level = atypical_level(model)
-        count = int((predictions["typicality"] <= level).sum())
-        lines.append(
-            f"rows unlike those of training (typicality of {level} or less): {count} of {len(predictions)}; "
-            f"1 in {1 / level:.0f} is usual"
-        )
+    lines = describe_unusual_rows(model, new.X, predictions)
     if new.y is not None and (new.y >= 0).any():
         scores = score_predictions(model, predictions, new.y)
         n_known = int((new.y >= 0).sum())

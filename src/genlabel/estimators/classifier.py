@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
@@ -15,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from genlabel._arrays import Standardization
 from genlabel._validation import check_weights, ignore_overflow
+from genlabel.data.tables.table import EncodedColumn
 from genlabel.estimators.typicality import Typicality
+from genlabel.estimators.unusual_values import find_unusual_values
 from genlabel.estimators.validation import TabularEncoder
 from genlabel.metrics import index_labels
 
@@ -229,13 +232,62 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Return the typicality of each row with respect to the training rows, (m,), in (0, 1].
 
         It is a conformal p-value (:class:`Typicality`): about one in twenty rows like those of the training set has a
-        typicality of 0.05 or less; most rows unlike them do. `typicality_.columns(X)` names the column to check first.
-        A classifier without densities needs :meth:`fit_typicality` first.
+        typicality of 0.05 or less; most rows unlike them do. :meth:`atypical_columns` names the column to check first,
+        :meth:`unusual_values` the values that are absurd by themselves. A classifier without densities needs
+        :meth:`fit_typicality` first.
         """
-        points, name = self.encode(X), type(self).__name__
-        if not hasattr(self, "typicality_"):
-            raise NotFittedError(f"{name} has no typicality; call fit_typicality(X, y) with its training rows")
+        points = self.encode(X)
+        self._check_typicality()
         return self.typicality_(points)
+
+    def _check_typicality(self) -> None:
+        if not hasattr(self, "typicality_"):
+            name = type(self).__name__
+            raise NotFittedError(f"{name} has no typicality; call fit_typicality(X, y) with its training rows")
+
+    @final
+    def atypical_columns(self, X: Any, columns: Sequence[EncodedColumn] | None = None) -> pd.DataFrame:
+        """Return how much more typical each row becomes with a common value in each column, (m, columns).
+
+        The gains in log-density have the index and the column names of `X`. The column with the largest gain is the one
+        to check first; if two columns contradict each other, both have a gain. If an earlier step of a pipeline has
+        encoded `X`, `columns` are those of its table.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from genlabel import GenerativeClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> model = GenerativeClassifier().fit(X, y)
+        >>> model.atypical_columns(X[:1].assign(**{"petal width (cm)": 2.5})).idxmax(axis=1).tolist()
+        ['petal width (cm)']
+        """
+        points = self.encode(X)
+        self._check_typicality()
+        columns = self.encoder_.table_columns(self) if columns is None else columns
+        gains = self.typicality_.columns(points, [column.features for column in columns])
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame(gains, index, [column.name for column in columns])
+
+    @final
+    def unusual_values(self, X: Any) -> pd.DataFrame:
+        """Return the values of `X` that are unlike the training rows by themselves, one line for each.
+
+        These are numbers that are farther outside the range of their column in training than this range is wide, and
+        categories that training never had. The result has the position of the row in `X`, the column, the value, and
+        the minimum and the maximum of the column in training (NaN for a category).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from genlabel import GenerativeClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> model = GenerativeClassifier().fit(X, y)
+        >>> model.unusual_values(X[:2].assign(**{"petal width (cm)": [0.2, 25.0]})).to_dict("records")
+        [{'row': 1, 'column': 'petal width (cm)', 'value': 25.0, 'minimum': 0.1, 'maximum': 2.5}]
+        """
+        points, encoder = self.encode(X), self.encoder_
+        return find_unusual_values(encoder.table_columns(self), X, points, encoder.minimum, encoder.maximum)
 
     @final
     def fit_typicality(self, X: Any, y: Any, sample_weight: Any = None, *, density: Any = "auto") -> Self:
@@ -248,13 +300,13 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     @final
     def predict_proba_interval(self, X: Any) -> Intervals:
-        """Return a lower and an upper probability of each class, (m, k) each, by Venn-Abers on held-out rows.
+        """Return a lower and an upper probability of each class, (m, k) each, with that of `predict_proba` in between.
 
         Isotonic regression on the rows that a fold of the search held out estimates how often rows with such a
         probability are of a class; the new row joins them once as one of the class and once as one of another (Vovk,
-        Petej and Fedorova, 2015, sections 2 and 3). The bounds are means over the folds; `predict_proba` may lie
-        outside. It is not a confidence interval of this row: docs/intervals.md. A classifier without held-out rows
-        needs :meth:`fit_interval` first.
+        Petej and Fedorova, 2015, sections 2 and 3). The bounds are means over the folds; where the predicted
+        probability lies outside, the interval is widened to it. It is not a confidence interval of this row:
+        docs/intervals.md. A classifier without held-out rows needs :meth:`fit_interval` first.
 
         Examples
         --------
@@ -271,7 +323,10 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"{type(self).__name__} has no held-out rows; call fit_interval(X, y) with rows that were not used in "
                 "its training"
             )
-        return self.venn_abers_(self._log_proba_to_calibrate(self._scale(X)))
+        points = self._scale(X)
+        proba = np.exp(self.predict_log_proba_scaled(points))
+        lower, upper = self.venn_abers_(self._log_proba_to_calibrate(points))
+        return Intervals(np.minimum(lower, proba), np.maximum(upper, proba))
 
     def _log_proba_to_calibrate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the log-probabilities that `venn_abers_` takes: (m, k), or (folds, m, k)."""

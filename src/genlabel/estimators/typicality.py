@@ -36,6 +36,8 @@ AUTO_DENSITIES: dict[str, ClassDensity] = {
 }
 """Candidates of `density="auto"`. Those of the stacked density find no more unusual rows in `benchmarks/typicality.py`
 and take much longer."""
+TYPICALITY_THRESHOLD = 0.05
+"""Typicality at or below which a row is unusual; about this share of rows like those of training is."""
 MAX_CV_ROWS = 2000
 """Tables of up to this size are cross-validated; larger ones have one training part and one held-out part."""
 MAX_PART_ROWS = 5000
@@ -45,7 +47,9 @@ SCORE_TOLERANCE = 1e-8
 RANGE_PENALTY = 20.0
 """Nats that a row loses for each doubling of a column's range."""
 COMMON_QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
-"""Quantiles whose values stand for the common values of a column."""
+"""Quantiles whose values stand for the common values of a column of numbers."""
+MAX_COMMON_CATEGORIES = 5
+"""Number of categories that stand for the common values of a column of text."""
 MIN_RELATIVE_LOG_DENSITY = -50.0
 """Lowest log-density of a density, relative to the best density at the same row, when densities are weighted."""
 MIN_LOG_DENSITY = -1e6
@@ -257,7 +261,7 @@ class Typicality(BaseEstimator):
         )
 
     def __call__(self, X: Any) -> NDArray[np.float64]:
-        """Return the typicality of the rows of `X` (m, d), (m,), in (0, 1]; 0.05 or less is rare for training rows."""
+        """Return the typicality of the rows of `X` (m, d), (m,), in (0, 1]; few training rows have 0.05 or less."""
         points = self._check_query(X)
         below = np.zeros(len(points))
         for fold in self.folds_:
@@ -267,18 +271,25 @@ class Typicality(BaseEstimator):
         share = np.minimum(below / sum(fold.mass[-1] for fold in self.folds_), 1.0)
         return np.asarray((1.0 + self.size_ * share) / (1.0 + self.size_))
 
-    def columns(self, X: Any) -> NDArray[np.float64]:
+    def columns(self, X: Any, features: Sequence[Sequence[int]] | None = None) -> NDArray[np.float64]:
         """Return the gain in log-density of each row of `X` (m, d) from replacing the value of each column, (m, d).
 
         The best of five common values of the column counts. The column with the largest gain is the one to check first;
-        if two columns contradict each other, both have a gain.
+        if two columns contradict each other, both have a gain. `features` are the features of each column of a table,
+        several for the indicators of its categories: the gains are then (m, number of columns). A classifier passes
+        them: its `atypical_columns` takes the rows and the names of the table.
         """
         points, model = self._check_query(X), self.folds_[0].model
-        scores, best = self._score(model, points), np.full(points.shape, -np.inf)
-        for column, values in enumerate(self.common_values_.T):
-            for value in values.tolist():
+        features = [[column] for column in range(self.n_features_in_)] if features is None else features
+        scores, best = self._score(model, points), np.full((len(points), len(features)), -np.inf)
+        share = torch.as_tensor(model.scaler.mean).flatten()
+        for column, members in enumerate(map(list, features)):
+            common = torch.from_numpy(self.common_values_[:, members])
+            if len(members) > 1:
+                common = torch.eye(len(members), dtype=points.dtype)[share[members].argsort(descending=True)]
+            for values in common[:MAX_COMMON_CATEGORIES]:
                 replaced = points.clone()
-                replaced[:, column] = value
+                replaced[:, members] = values
                 best[:, column] = np.maximum(best[:, column], self._score(model, replaced))
         return best - scores[:, None]
 

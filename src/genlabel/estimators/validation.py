@@ -16,6 +16,7 @@ from genlabel._arrays import Standardization
 from genlabel._validation import check_frame, check_magnitude, check_weights, ignore_overflow, warn
 from genlabel.data.tables import table_pipeline
 from genlabel.data.tables.columns import clear_unicode_errors, why_not_a_feature
+from genlabel.data.tables.table import EncodedColumn, encoded_columns
 from genlabel.model_selection.splits import LabeledData
 
 
@@ -23,13 +24,18 @@ from genlabel.model_selection.splits import LabeledData
 class NumericEncoder:
     """Encoder of a numeric table: missing values are replaced by the median of their column."""
 
-    def __init__(self, medians: NDArray[np.float64]) -> None:
-        self.medians = medians
+    def __init__(self, medians: NDArray[np.float64], minimum: Any = -np.inf, maximum: Any = np.inf) -> None:
+        self.medians, self.minimum, self.maximum = medians, minimum, maximum
 
     @classmethod
     def fit(cls, X: NDArray[np.float64]) -> Self:
         """Learn the medians of training rows (n, d); a column without values has median 0."""
         return cls(pd.DataFrame(X).median().fillna(0.0).to_numpy())
+
+    def table_columns(self, estimator: BaseEstimator) -> list[EncodedColumn]:
+        """Return the columns of the table, named by their position if they have no names."""
+        names = getattr(estimator, "feature_names_in_", range(len(self.medians)))
+        return [EncodedColumn(name, "numbers", range(i, i + 1)) for i, name in enumerate(names)]
 
     def impute(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rows without missing values."""
@@ -48,8 +54,8 @@ class NumericEncoder:
 class FrameEncoder:
     """Encoder of a DataFrame with columns of strings, categories or nullable numbers, as by :func:`table_pipeline`."""
 
-    def __init__(self, names: list[Any], columns: Any) -> None:
-        self.names, self.columns = names, columns
+    def __init__(self, names: list[Any], columns: Any, minimum: Any = -np.inf, maximum: Any = np.inf) -> None:
+        self.names, self.columns, self.minimum, self.maximum = names, columns, minimum, maximum
 
     @classmethod
     def fit(cls, X: pd.DataFrame) -> Self:
@@ -64,6 +70,11 @@ class FrameEncoder:
                     warn(("column", name), f"column {name!r} is left out: {reason}", UserWarning)
             used = X[[name for name, reason in reasons.items() if not reason]]
             return cls(used.columns.tolist(), table_pipeline(used, "passthrough")[:-1].fit(used))
+
+    def table_columns(self, estimator: BaseEstimator) -> list[EncodedColumn]:
+        """Return the columns of the table that are used, with their features."""
+        columns = encoded_columns(self.columns[0])
+        return [c if isinstance(c.name, str) else c._replace(name=self.names[c.name]) for c in columns]
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.float64]:
         """Return the encoded rows, which may have infinite values."""
@@ -86,7 +97,9 @@ class FrameEncoder:
 
 
 TabularEncoder = NumericEncoder | FrameEncoder
-"""Encoder of a table; it is learned from training rows, and called with the estimator and rows of the same columns."""
+"""Encoder of a table; it is learned from training rows, and called with the estimator and rows of the same columns.
+
+Its `minimum` and `maximum` (d,) are the ranges of the features in training; infinite in models of genlabel 0.2.0."""
 
 
 def validate_fit_input(
@@ -120,6 +133,7 @@ def validate_fit_input(
     n_rows, rows = len(points), np.flatnonzero(weight)
     if len(rows) < n_rows:
         points, target, weight = points[rows], target[rows], weight[rows]
+    encoder.minimum, encoder.maximum = points.min(0), points.max(0)
     classes, index = np.unique(target, return_inverse=True)
     name, counts = type(estimator).__name__, np.bincount(index)
     if len(classes) < 2:

@@ -19,9 +19,9 @@ from sklearn.pipeline import Pipeline
 from genlabel._arrays import chunks
 from genlabel._validation import check_choice
 from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, read_frame, table_pipeline
-from genlabel.data.tables.columns import as_strings
-from genlabel.data.tables.files import join_names
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
+from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
+from genlabel.estimators.unusual_values import describe_value
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
@@ -33,8 +33,8 @@ READ_SPEC = "read_spec"
 """Name under which a saved model has the `TableReadSpec` of its table."""
 FIRST_FIT_SHARE = 0.4
 """Share of the time limit that the first fit may take."""
-FEW_ROWS = 200
-"""Training rows below which the level of atypical rows is higher."""
+MAX_UNUSUAL_COLUMNS = 5
+"""Largest number of columns whose unusual values are described one by one."""
 CHUNK_ROWS = 20_000
 """Rows that are predicted at once."""
 
@@ -178,14 +178,9 @@ class NewRows(NamedTuple):
         for name, kind, categories in model.schema.columns:
             if kind != "text":
                 continue
-            missing = X[name].isna()
-            strings = as_strings(X[[name]])[name][~missing]
-            unknown = strings[~strings.isin(categories)]
-            if len(unknown):
-                shown = f"{len(unknown)} ({join_names(unknown.unique()[:3])}{', ...' if unknown.nunique() > 3 else ''})"
-                notes.append(f"values of {name!r} that training did not have: {shown}; they count as rare")
-            if missing.any() and "(missing)" not in categories:
-                notes.append(f"missing values of {name!r}, which had none in training: {int(missing.sum())}")
+            missing = int(X[name].isna().sum())
+            if missing and "(missing)" not in categories:
+                notes.append(f"missing values of {name!r}, which had none in training: {missing}")
         return cls(X, spec.classes_of(frame, model.classes_), notes)
 
 
@@ -200,15 +195,16 @@ def predict_table(
     X : DataFrame (m, d)
         Features of the model.
     intervals : bool
-        Also return the lower and the upper probability of each class.
+        Also return the lower and the upper probability of each class, which contain the probability itself.
     on_rows : callable (rows), optional
         Called with the number of rows done since the last call.
 
     Returns
     -------
     DataFrame (m, ...)
-        prediction, probability_CLASS for each class, low_CLASS and high_CLASS with `intervals`, and typicality if
-        the model has it.
+        prediction, probability_CLASS for each class, with `intervals` lower_probability_CLASS and
+        upper_probability_CLASS, typicality if the model has it, and unusual_values: the values of the row that are
+        unlike training by themselves, with their columns and ranges, or an empty string.
 
     Examples
     --------
@@ -218,12 +214,12 @@ def predict_table(
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = LoadedModel(GenerativeClassifier().fit(X, y))
     >>> predictions = predict_table(model, X[99:101])
-    >>> predictions.round(2)
+    >>> predictions.drop(columns="unusual_values").round(2)
        prediction  probability_0  probability_1  probability_2  typicality
     0           1            0.0            1.0            0.0        0.91
     1           2            0.0            0.0            1.0        0.17
-    >>> score_predictions(model, predictions, np.array([1, -1]))["accuracy"], atypical_level(model)
-    (1.0, 0.05)
+    >>> score_predictions(model, predictions, np.array([1, -1]))["accuracy"]
+    1.0
     """
     if not len(X):
         raise ValueError("X has no rows; there is nothing to predict, pass at least one")
@@ -241,26 +237,57 @@ def predict_table(
         if intervals:
             low, high = model.predict_proba_interval(chunk)
             for c, name in enumerate(model.classes_):
-                columns |= {f"low_{name}": low[:, c], f"high_{name}": high[:, c]}
+                columns |= {f"lower_probability_{name}": low[:, c], f"upper_probability_{name}": high[:, c]}
         if hasattr(model.classifier, "typicality_"):
             columns["typicality"] = model.typicality(chunk)
+        unusual = np.full(len(chunk), "", dtype=object)
+        for row, *value in model.unusual_values(chunk).itertuples(index=False):
+            unusual[row] += ("; " if unusual[row] else "") + describe_value(*value)
+        columns["unusual_values"] = unusual
         parts.append(pd.DataFrame(columns))
         if on_rows is not None:
             on_rows(len(chunk))
     return pd.concat(parts, ignore_index=True)
 
 
-def atypical_level(model: LoadedModel) -> float:
-    """Return the typicality at or below which a row is atypical, which is also the share of atypical training rows.
+def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
+    """Return how many rows of a table are unusual, as `predict_table` found them, and the unusual values by column.
 
-    A row that is less typical than all n training rows has typicality 1 / (n + 1), so 0.01 needs enough training rows.
+    A row is unusual if its typicality is at most `TYPICALITY_THRESHOLD`, or if it has an unusual value.
 
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
-    >>> atypical_level(LoadedModel(GenerativeClassifier().fit(*load_iris(return_X_y=True))))
-    0.05
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = LoadedModel(GenerativeClassifier().fit(X, y))
+    >>> new = X[60:80].assign(**{"petal width (cm)": [130.0, *X["petal width (cm)"][61:80]]})
+    >>> for line in describe_unusual_rows(model, new, predict_table(model, new)):
+    ...     print(line)
+    1 of 20 rows looks unusual (typicality of 0.05 or less, or an unusual value); about 1 would by chance
+    unusual values of 'petal width (cm)', which was 0.1 to 2.5 in training: 1, such as 130 in row 1
     """
-    return 0.05 if int(model.classifier.class_count_.sum()) < FEW_ROWS else 0.01
+    lines = []
+    if "typicality" in predictions:
+        unusual = (predictions["unusual_values"] != "") | (predictions["typicality"] <= TYPICALITY_THRESHOLD)
+        lines.append(
+            f"{unusual.sum()} of {len(X)} rows look{'s' if unusual.sum() == 1 else ''} unusual (typicality of "
+            f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
+            f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
+        )
+    groups = list(model.unusual_values(X).groupby("column", sort=False))
+    for column, values in groups[:MAX_UNUSUAL_COLUMNS]:
+        row, _, value, low, high = values.iloc[0]
+        if np.isnan(low):
+            examples = values.drop_duplicates("value")[["value", "row"]][:3].to_numpy().tolist()
+            shown = ", ".join(f"{str(text)[:50]!r} in row {number + 1}" for text, number in examples)
+            lines.append(f"values of {column!r} that training did not have: {len(values)} ({shown})")
+        else:
+            lines.append(
+                f"unusual values of {column!r}, which was {low:.10g} to {high:.10g} in training: {len(values)}, "
+                f"such as {value:.10g} in row {row + 1}"
+            )
+    if len(groups) > MAX_UNUSUAL_COLUMNS:
+        lines.append(f"unusual values in {len(groups) - MAX_UNUSUAL_COLUMNS} more columns: see unusual_values")
+    return lines
 
 
 def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[np.int64]) -> dict[str, float]:

@@ -10,6 +10,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.persistence.schema import Schema
 
 MIN_CLASS_ROWS = 20
@@ -61,6 +62,7 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     )
     environment.filters["md"] = _escape
     limits = {"max_listed": MAX_LISTED, "min_class_rows": MIN_CLASS_ROWS, "min_gain": MIN_GAIN}
+    limits["typicality_threshold"] = TYPICALITY_THRESHOLD
     return environment.get_template("card.j2").render(about, schema=schema, **limits)
 
 

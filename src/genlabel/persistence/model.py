@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import genlabel
+from genlabel.data.tables.table import EncodedColumn, encoded_columns
 from genlabel.estimators.classifier import Intervals, ProbabilityClassifier
+from genlabel.estimators.unusual_values import find_unusual_values
 from genlabel.persistence.card import describe_model, write_card
 from genlabel.persistence.files import TREE, Decoder, Encoder, Files, read_files, write_files
 from genlabel.persistence.legacy import upgrade_about, upgrade_extra
@@ -101,9 +105,36 @@ class LoadedModel:
         """Return the typicality of each row among the training rows, (m,), in (0, 1]."""
         return self.classifier.typicality(self._checked(X))
 
+    def atypical_columns(self, X: Any) -> pd.DataFrame:
+        """Return how much more typical each row becomes with a common value in each column, (m, columns)."""
+        gains = self.classifier.atypical_columns(self._checked(X), self._table_columns())
+        return gains.set_axis(X.index) if isinstance(X, pd.DataFrame) else gains
+
+    def unusual_values(self, X: Any) -> pd.DataFrame:
+        """Return a line for each value of `X` that is far outside the training rows: row, column, value, range."""
+        checked, encoder = self.schema.check(X), self.classifier.encoder_
+        if not isinstance(self.model, Pipeline):
+            return self.classifier.unusual_values(checked)
+        points = self.classifier.encode(self.model[:-1].transform(checked))
+        arrays = [points, *(np.zeros_like(points[:1]) + limit for limit in (encoder.minimum, encoder.maximum))]
+        steps = [step for _, step in self.model.steps[:-1] if not isinstance(step, ColumnTransformer)]
+        for step in reversed(steps):  # a scaler: report the units of the table
+            arrays = [step.inverse_transform(values) for values in arrays]
+        return find_unusual_values(self._table_columns(), checked, arrays[0], arrays[1][0], arrays[2][0])
+
     def predict_proba_interval(self, X: Any) -> Intervals:
-        """Return lower and upper probabilities of each class, (m, k) each, by Venn-Abers on held-out rows."""
+        """Return lower and upper probabilities of each class, (m, k) each, around those of `predict_proba`."""
         return self.classifier.predict_proba_interval(self._checked(X))
+
+    def _table_columns(self) -> list[EncodedColumn]:
+        """Return the columns of the table, with the features that the pipeline or the classifier makes of them."""
+        first = self.model.steps[0][1] if isinstance(self.model, Pipeline) else self.classifier
+        if isinstance(first, ColumnTransformer):
+            return encoded_columns(first)
+        if first is self.classifier:
+            return self.classifier.encoder_.table_columns(self.classifier)
+        names = (column.name for column in self.schema.columns)
+        return [EncodedColumn(name, "numbers", range(i, i + 1)) for i, name in enumerate(names)]
 
     def _checked(self, X: Any) -> Any:
         """Return the input of the classifier for a table that fits the schema."""

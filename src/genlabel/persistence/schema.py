@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from genlabel.data.tables.columns import as_strings, kind_of
 from genlabel.data.tables.files import join_names, missing_columns_error
+from genlabel.data.tables.table import encoded_columns
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.validation import FrameEncoder
 from genlabel.persistence.objects import PersistenceError
@@ -117,17 +117,10 @@ class Schema(NamedTuple):
 
 def _used_columns(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
     """Return the columns that a fitted table preparation uses, by name."""
-    result: dict[str, ColumnSchema] = {}
-    for kind, transformer, names in columns.transformers_:
-        if isinstance(transformer, str) and transformer == "drop":
-            continue
-        if not all(isinstance(name, str) for name in names):
-            raise PersistenceError(UNNAMED)
-        last = transformer.steps[-1][1] if isinstance(transformer, Pipeline) else transformer
-        categories = last.categories_ if isinstance(last, OneHotEncoder) else [()] * len(names)
-        for name, values in zip(names, categories, strict=True):
-            result[name] = ColumnSchema(name, kind, tuple(map(str, values)))
-    return result
+    used = encoded_columns(columns)
+    if not all(isinstance(column.name, str) for column in used):
+        raise PersistenceError(UNNAMED)
+    return {column.name: ColumnSchema(column.name, column.kind, column.categories) for column in used}
 
 
 def _to_kind(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:

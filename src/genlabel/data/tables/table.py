@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from sklearn.compose import ColumnTransformer
@@ -113,3 +113,41 @@ def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
         if columns:
             transformers.append((kind, steps, columns))
     return Pipeline([("columns", ColumnTransformer(transformers)), ("estimator", estimator)])
+
+
+class EncodedColumn(NamedTuple):
+    """Column of a table, with the features that a fitted preprocessing makes of it."""
+
+    name: Any
+    """Name, or the position of a column whose name is not a string."""
+    kind: str
+    """"numbers" or "text"."""
+    features: range
+    """Positions of its features: one for numbers, one for each frequent category of text."""
+    categories: tuple[str, ...] = ()
+    """Values of a text column in the training table; a missing value is "(missing)"."""
+
+
+def encoded_columns(columns: ColumnTransformer) -> list[EncodedColumn]:
+    """Return the columns that a fitted preprocessing of `table_pipeline` uses, in the order of the table.
+
+    >>> X = pd.DataFrame({"color": ["red", "blue", None], "size": [1.0, None, 3.0]})
+    >>> for column in encoded_columns(table_pipeline(X, "passthrough")[:-1].fit(X)[0]):
+    ...     print(*column)
+    color text range(1, 4) ('(missing)', 'blue', 'red')
+    size numbers range(0, 1) ()
+    """
+    result: list[EncodedColumn] = []
+    start = 0
+    for kind, transformer, names in columns.transformers_:
+        if isinstance(transformer, str) and transformer == "drop":
+            continue
+        last = transformer.steps[-1][1] if isinstance(transformer, Pipeline) else transformer
+        all_categories = getattr(last, "categories_", [()] * len(names))
+        all_infrequent = getattr(last, "infrequent_categories_", [None] * len(names))
+        for name, categories, infrequent in zip(names, all_categories, all_infrequent, strict=True):
+            width = max(1, len(categories) - (0 if infrequent is None else len(infrequent) - 1))
+            result.append(EncodedColumn(name, kind, range(start, start + width), tuple(map(str, categories))))
+            start += width
+    order = {name: i for i, name in enumerate(getattr(columns, "feature_names_in_", ()))}
+    return sorted(result, key=lambda column: order.get(column.name, column.name))

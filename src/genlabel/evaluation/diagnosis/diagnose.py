@@ -18,15 +18,10 @@ from genlabel._validation import check_choice, check_count, check_interval, chec
 from genlabel.data.folds import make_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.estimators import GenLabelClassifier
+from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.diagnosis.density_check import DensityCheck, MeanDifference, check_density
-from genlabel.evaluation.diagnosis.mixed_samples import (
-    AVERAGED,
-    MAX_ATYPICAL,
-    MAX_PAIRS,
-    MixedSampleStats,
-    measure_mixed_samples,
-)
+from genlabel.evaluation.diagnosis.mixed_samples import AVERAGED, MAX_PAIRS, MixedSampleStats, measure_mixed_samples
 from genlabel.evaluation.diagnosis.paired_experiment import (
     MIXING_ARMS,
     DecisionRegions,
@@ -326,7 +321,7 @@ def decide_verdict(
         *check.reasons,
         intrusion,
         f"{100 * mean['atypical']:.0f} % of the mixed samples are unlike any training row "
-        f"(typicality of {MAX_ATYPICAL} or less)",
+        f"(typicality of {TYPICALITY_THRESHOLD} or less)",
         f"mixup's labels and the stacked density's differ by {mean['total_variation']:.2f} (0 same, 1 disjoint)",
     ]
     if experiment is None:

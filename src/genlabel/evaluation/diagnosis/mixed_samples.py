@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from genlabel._arrays import as_rng
 from genlabel.densities import StackedDensity
-from genlabel.estimators.typicality import Typicality
+from genlabel.estimators.typicality import TYPICALITY_THRESHOLD, Typicality
 from genlabel.evaluation.prediction_counts import wilson_interval
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import MixParams, intrudes
@@ -24,8 +24,6 @@ MIN_PER_PAIR = 20
 MAX_PAIRS = 200
 """Maximum number of pairs of classes; those that mixup draws most often are measured."""
 PERMUTATIONS = 5
-MAX_ATYPICAL = 0.05
-"""Typicality up to which a mixed sample counts as atypical; at most one training row in twenty has it."""
 LAMBDA_BINS = 5
 AVERAGED = ("intrusion", "typicality", "atypical", "total_variation")
 """Columns of the table of pairs that are averaged over the pairs of classes."""
@@ -201,7 +199,7 @@ def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd
     low, high = zip(*map(wilson_interval, share, sizes), strict=True)
     table = {"first": first, "second": second, "weight": weight, "n_mixed": n_mixed, "intrusion": share}
     table |= {"low": low, "high": high, "typicality": np.median(typicality, 1)}
-    table |= {"atypical": (typicality <= MAX_ATYPICAL).mean(1), "total_variation": distance.mean(1)}
+    table |= {"atypical": (typicality <= TYPICALITY_THRESHOLD).mean(1), "total_variation": distance.mean(1)}
     return pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
 
 

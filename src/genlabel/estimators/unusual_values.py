@@ -1,0 +1,62 @@
+"""Unusual values: numbers far outside the range of their column in training, and categories that training never had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from genlabel.data.tables.columns import as_strings
+from genlabel.data.tables.table import EncodedColumn
+
+MIN_RANGES_OUTSIDE = 1.0
+"""Distance from the range of a column in training, in units of this range, from which on a number is unusual."""
+
+
+def find_unusual_values(
+    columns: Sequence[EncodedColumn],
+    X: Any,
+    points: NDArray[np.float64],
+    minimum: ArrayLike,
+    maximum: ArrayLike,
+) -> pd.DataFrame:
+    """Return a line for each unusual value of a table `X` (m, ...) that was encoded as `points` (m, d).
+
+    `minimum` and `maximum` are the ranges of the features in training, (d,). The result has the position of the row,
+    the name of the column, the value, and the range of a column of numbers in training, which is NaN for a category.
+    """
+    lowest, highest = (np.broadcast_to(np.asarray(limit), points.shape[1]) for limit in (minimum, maximum))
+    lines: list[tuple[int, int, Any, float, float]] = []
+    for i, column in enumerate(columns):
+        if column.categories:
+            values = X[column.name]
+            unseen = values.notna() & ~as_strings(values.to_frame())[column.name].isin(column.categories)
+            rows = np.flatnonzero(unseen)
+            lines += [(int(row), i, values.iloc[row], np.nan, np.nan) for row in rows]
+        else:
+            (feature,) = column.features
+            low, high = float(lowest[feature]), float(highest[feature])
+            with np.errstate(over="ignore"):
+                outside = np.maximum(low - points[:, feature], points[:, feature] - high)
+            rows = np.flatnonzero((outside > 0) & (outside >= MIN_RANGES_OUTSIDE * (high - low)))
+            lines += [(int(row), i, float(points[row, feature]), low, high) for row in rows]
+    lines.sort(key=lambda line: line[:2])
+    names = ["row", "column", "value", "minimum", "maximum"]
+    frame = pd.DataFrame(lines, columns=names).astype({"value": object})
+    return frame.assign(column=[columns[i].name for i in frame["column"]])
+
+
+def describe_value(column: Any, value: Any, minimum: float, maximum: float) -> str:
+    """Return an unusual value in words.
+
+    >>> describe_value("amount", 9e8, 250.0, 18424.0)
+    'amount = 900000000 (training: 250 to 18424)'
+    >>> describe_value("town", "Rome", float("nan"), float("nan"))
+    "town = 'Rome' (not in training)"
+    """
+    if np.isnan(minimum):
+        return f"{column} = {str(value)!r} (not in training)"
+    return f"{column} = {value:.10g} (training: {minimum:.10g} to {maximum:.10g})"
