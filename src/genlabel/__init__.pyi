@@ -19,6 +19,7 @@ from .estimators import (
     Typicality,
 )
 from .evaluation.diagnosis import diagnose
+from .evaluation.explanation import explain
 from .integrations import GenLabelMixup
 from .labeling import GenLabel, GenLabelSampler, LinearLabel, OnlineGenLabel
 from .mixing import CutMix, GenMix, ManifoldMixup, Mixup, RandomChoice
@@ -60,6 +61,7 @@ __all__ = [
     "Typicality",
     "VAEDensity",
     "diagnose",
+    "explain",
     "export_onnx",
     "load_model",
     "save_model",

@@ -18,6 +18,7 @@ from genlabel.cli.compare import compare
 from genlabel.cli.datasets import datasets
 from genlabel.cli.diagnose import diagnose
 from genlabel.cli.export import export
+from genlabel.cli.explain import explain
 from genlabel.cli.fit import fit
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (compare, diagnose, fit, predict, export, datasets, train_images):
+for command in (compare, diagnose, fit, predict, explain, export, datasets, train_images):
     app.command()(command)
 
 

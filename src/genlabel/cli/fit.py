@@ -59,6 +59,14 @@ def fit(
     target_is_categorical: options.TargetIsCategorical = False,
     bins: options.Bins = None,
     seed: options.Seed = 0,
+    keep_rows: Annotated[
+        bool,
+        typer.Option(
+            "--training-rows/--no-training-rows",
+            help="Keep up to 500 training rows in the model, readable for all who have it; `genlabel explain` shows "
+            "them.",
+        ),
+    ] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace the model in the folder.")] = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
@@ -99,7 +107,9 @@ def fit(
         with_network = "" if method is TableMethod.stacked else f", network {network}"
         settings = f"method {method.value}{with_network}, seed {seed}"
         scores = _holdout_line(fitted.held_out)
-        fitted.save(folder, [f"{describe_table(table)}; {settings}", scores, *table.notes, *notes])
+        card_notes = [f"{describe_table(table)}; {settings}", scores, *table.notes, *notes]
+        X = table.X if table.rows is None else table.X.set_axis(table.rows)
+        fitted.save(folder, card_notes, (X, table.y) if keep_rows else None)
     if as_json:
         typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
         return

@@ -81,9 +81,12 @@ class FittedTable:
         """True if probabilities have intervals."""
         return hasattr(self.model[-1], "venn_abers_")
 
-    def save(self, folder: str | Path, notes: list[str] | None = None) -> Path:
+    def save(
+        self, folder: str | Path, notes: list[str] | None = None, training_data: tuple[Any, Any] | None = None
+    ) -> Path:
         """Save the model with the specification of its table in a folder; see `genlabel.save_model`."""
-        return save_model(self.model, folder, notes=notes or [], extra={READ_SPEC: self.read_spec.to_plain()})
+        extra = {READ_SPEC: self.read_spec.to_plain()}
+        return save_model(self.model, folder, notes=notes or [], extra=extra, training_data=training_data)
 
 
 def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:

@@ -26,6 +26,7 @@ from genlabel.persistence.files import TREE, Decoder, Encoder, Files, read_files
 from genlabel.persistence.legacy import upgrade_about, upgrade_extra
 from genlabel.persistence.objects import PersistenceError
 from genlabel.persistence.schema import Schema
+from genlabel.persistence.training_rows import TrainingRows
 
 PACKAGES = ("numpy", "pandas", "scikit-learn", "torch")
 """Packages on which predictions depend; their versions are saved."""
@@ -51,6 +52,8 @@ class LoadedModel:
         Facts of the model card, and "left_out", parameters that could not be saved.
     extra : dict
         Values that were saved with the model.
+    training_rows : TrainingRows or None
+        Sample of the training rows, if one was saved with the model.
     classes_ : ndarray (k,)
         Class labels.
 
@@ -70,8 +73,10 @@ class LoadedModel:
         schema: Schema | None = None,
         about: Mapping[str, Any] | None = None,
         extra: Mapping[str, Any] | None = None,
+        training_rows: TrainingRows | None = None,
     ) -> None:
         self.model, self.about, self.extra = model, dict(about or {}), dict(extra or {})
+        self.training_rows = training_rows
         self.classifier: ProbabilityClassifier = classifier_of(model)
         self.schema = Schema.of(model) if schema is None else schema
 
@@ -143,7 +148,12 @@ class LoadedModel:
 
 
 def save_model(
-    model: Any, folder: str | PathLike[str], *, notes: Sequence[str] = (), extra: Mapping[str, Any] | None = None
+    model: Any,
+    folder: str | PathLike[str],
+    *,
+    notes: Sequence[str] = (),
+    extra: Mapping[str, Any] | None = None,
+    training_data: tuple[Any, Any] | None = None,
 ) -> Path:
     """Write a fitted model into a folder: arrays in safetensors, everything else in JSON, and a model card.
 
@@ -161,6 +171,9 @@ def save_model(
     extra : dict, optional
         Values to save with the model, such as the options of reading its file: numbers, strings, arrays, lists, dicts.
         They come back as `LoadedModel.extra`.
+    training_data : (X, y), optional
+        The training data, of which up to 500 random rows, and at least 5 of each class, are kept in the folder for
+        `genlabel.explain`. Whoever has the folder can read them.
 
     Returns
     -------
@@ -179,16 +192,19 @@ def save_model(
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    extra = dict(extra or {})
+    extra, training_rows = dict(extra or {}), None
     if isinstance(model, LoadedModel):
         notes = [*model.about.get("notes", []), *notes]
-        extra = model.extra | extra
+        extra, training_rows = model.extra | extra, model.training_rows
         model = model.model
     classifier = classifier_of(model)
     check_is_fitted(classifier, "scaler_")
     schema, encoder = Schema.of(model), Encoder()
     tree = encoder.encode(model, "model")
+    if training_data is not None:
+        training_rows = TrainingRows.draw(schema, *training_data)
     about = describe_model(classifier, schema, notes)
+    about["training_rows"] = 0 if training_rows is None else len(training_rows.y)
     predictions = _predict_probes(LoadedModel(model, schema))
     probes = {name: encoder.encode(values, f"probes.{name}") for name, values in predictions.items()}
     left_out = {name: text for item in encoder.objects for name, text in item.get("left_out", {}).items()}
@@ -201,6 +217,7 @@ def save_model(
         "objects": encoder.objects,
         "probes": probes,
         "schema": schema.to_plain(),
+        "training_rows": encoder.encode(None if training_rows is None else training_rows.to_plain(schema), "rows"),
         "versions": _versions(),
     }
     files = Files(body, encoder.arrays)
@@ -275,7 +292,9 @@ def _decode(files: Files) -> tuple[LoadedModel, NDArray[np.float64]]:
         about, extra = upgrade_about(about), upgrade_extra(extra)
     about = {**about, "left_out": body["left_out"], "versions": body["versions"]}
     model, schema = decoder.decode(body["model"]), Schema.from_plain(body["schema"])
-    return LoadedModel(model, schema, about, extra), decoder.decode(body["probes"]["log_proba"])
+    rows = decoder.decode(body.get("training_rows"))
+    training_rows = None if rows is None else TrainingRows.from_plain(rows)
+    return LoadedModel(model, schema, about, extra, training_rows), decoder.decode(body["probes"]["log_proba"])
 
 
 def _predict_probes(model: LoadedModel) -> dict[str, NDArray[np.float64]]:

@@ -94,6 +94,14 @@ class Schema(NamedTuple):
             return X  # the same object: a new frame would have another order in memory
         return pd.DataFrame(columns, index=X.index)
 
+    def to_frame(self, X: Any) -> pd.DataFrame:
+        """Return the checked columns that the model uses as a DataFrame; those of an array are named by position."""
+        checked = self.check(X)
+        if self.named and isinstance(checked, pd.DataFrame):
+            return checked[[column.name for column in self.columns if column.kind != UNUSED]]
+        names = [column.name for column in self.columns]
+        return pd.DataFrame(np.asarray(checked), X.index if isinstance(X, pd.DataFrame) else None, names)
+
     def probes(self) -> pd.DataFrame:
         """Return three made-up rows of a table, the last one without values."""
         rows: dict[str, Any] = {}
