@@ -74,11 +74,14 @@ def explain(
             from genlabel import load_model
             from genlabel._atomic_io import atomic_write
             from genlabel.data.tables import write_frame
-            from genlabel.evaluation.explanation import explain_file
+            from genlabel.evaluation.explanation import class_index, explain_file
             from genlabel.reporting.explanation import print_explanation
 
+            loaded = load_model(model)
+            if label is not None:
+                class_index(loaded.classes_, label)
             explanation, notes = explain_file(
-                load_model(model),
+                loaded,
                 path,
                 train,
                 rows,

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
 
 from genlabel._arrays import as_rng
 from genlabel._validation import check_choice, check_count
@@ -20,6 +21,7 @@ from genlabel.data.tables.files import join_names, read_raw
 from genlabel.evaluation.shapley import Array, PredictMixed, ShapleyValues, draw_orders, exact_shapley, sampled_shapley
 from genlabel.evaluation.table_models import READ_SPEC, NewRows
 from genlabel.persistence import LoadedModel
+from genlabel.persistence.model import classifier_of
 from genlabel.persistence.training_rows import TrainingRows
 
 MAX_EXACT_COLUMNS = 8
@@ -57,7 +59,7 @@ class Explanation:
     exact: bool
     n_background: int
     neighbors: pd.DataFrame
-    """Nearest training rows, the nearest first: "class", "training_row", "distance"; the index numbers the rows, from 0."""
+    """Nearest training rows: "class", "training_row", "distance", the nearest first; indexed by the row's position."""
     neighbor_values: pd.DataFrame
     """Values of the training rows in the order of `neighbors`."""
     typicality: Array | None
@@ -81,7 +83,7 @@ class Explanation:
     def to_frame(self, label: Any = None) -> pd.DataFrame:
         """Return a line for each row and column, for the predicted class of the row or the class `label`."""
         m, d, _ = self.contributions.shape
-        chosen = self.predicted if label is None else np.full(m, self.class_index(label))
+        chosen = self.predicted if label is None else np.full(m, class_index(self.classes, label))
         rows = np.arange(m)
         lines = {
             "row": np.repeat(self.values.index.to_numpy(), d),
@@ -135,13 +137,13 @@ class Explanation:
             "rows": rows,
         }
 
-    def class_index(self, label: Any) -> int:
-        """Return the index of a class; raise if the model does not have it."""
-        matches = np.flatnonzero(self.classes.astype(str) == str(label))
-        if not len(matches):
-            known = join_names([str(name) for name in self.classes.tolist()])
-            raise ValueError(f"the model has no class {str(label)!r}; its classes are {known}")
-        return int(matches[0])
+
+def class_index(classes: NDArray[Any], label: Any) -> int:
+    """Return the index of a class; raise if the model does not have it."""
+    names = [str(name) for name in classes.tolist()]
+    if str(label) not in names:
+        raise ValueError(f"the model has no class {str(label)!r}; its classes are {join_names(names)}")
+    return names.index(str(label))
 
 
 def explain(
@@ -201,58 +203,50 @@ def explain(
     >>> explanation = explain(GenerativeClassifier().fit(X, y), X[70:71], X, y)
     >>> explanation.to_frame()[["column", "value", "contribution"]].round(2)
                   column value  contribution
-    0  sepal length (cm)   5.9          0.03
-    1   sepal width (cm)   3.2         -0.06
-    2  petal length (cm)   4.8          0.16
-    3   petal width (cm)   1.8         -0.03
+    0  sepal length (cm)   5.9         -0.03
+    1   sepal width (cm)   3.2         -0.08
+    2  petal length (cm)   4.8          0.05
+    3   petal width (cm)   1.8          0.26
     """
-    loaded = model if isinstance(model, LoadedModel) else LoadedModel(model)
+    check_is_fitted(classifier_of(model), "scaler_")
     check_choice("scale", scale, ["probability", "log-odds"])
-    check_choice("method", method, ["auto", "exact", "permutation"])
     check_count("n_background", n_background)
     check_count("n_neighbors", n_neighbors)
-    if check_count("n_permutations", n_permutations, low=4) % 2:
-        raise ValueError(f"n_permutations={n_permutations} must be even, because each order comes with its reverse")
-    frame = loaded.schema.to_frame(X)
+    loaded = model if isinstance(model, LoadedModel) else LoadedModel(model)
+    frame, rng = loaded.schema.to_frame(X), as_rng(random_state)
     if not len(frame):
         raise ValueError("X has no rows; there is nothing to explain, pass at least one")
-    rng = as_rng(random_state)
     rows = _training_rows(loaded, X_train, y_train, rng)
     columns = _column_groups([str(name) for name in frame.columns], groups or {})
-    exact = method == "exact" or len(columns) == 1 or (method == "auto" and len(columns) <= MAX_EXACT_COLUMNS)
-    if exact and len(columns) > MAX_COLUMNS_BY_SUBSETS:
-        raise ValueError(
-            f"method='exact' needs 2^{len(columns)} predictions for {len(columns)} columns; use 'permutation', which "
-            f"gives a standard error, or at most {MAX_COLUMNS_BY_SUBSETS} columns"
-        )
+    exact, d = _is_exact(method, len(columns)), len(columns)
+    neighbors, neighbor_positions = _nearest_rows(loaded, frame, rows, n_neighbors)
     background = rows.X.iloc[:n_background]
-    orders = draw_orders(len(columns), len(background), n_permutations, rng)
+    n = len(background)
+    orders = None if exact else draw_orders(d, n, n_permutations, rng)
     start, output = _predict(loaded, background, scale), _predict(loaded, frame, scale)
     shares: list[ShapleyValues] = []
     for i in range(len(frame)):
         predict = _mixed_predictor(loaded, background, frame.iloc[[i]], list(columns.values()), scale)
-        if exact:
-            shares.append(exact_shapley(predict, len(columns), len(background)))
-        else:
-            shares.append(sampled_shapley(predict, orders, start, output[i]))
+        shares.append(
+            exact_shapley(predict, d, n) if orders is None else sampled_shapley(predict, orders, start, output[i])
+        )
         if on_rows is not None:
             on_rows(1)
-    neighbors, neighbor_positions = _nearest_rows(loaded, frame, rows, n_neighbors)
     return Explanation(
-        list(columns),
-        loaded.classes_,
-        scale,
-        _shown_values(frame, columns),
-        output,
-        start.mean(axis=0),
-        np.stack([share.values for share in shares]),
-        np.stack([share.standard_error for share in shares]),
-        exact,
-        len(background),
-        neighbors,
-        _shown_values(rows.X.iloc[neighbor_positions], columns),
-        loaded.typicality(_as_input(loaded, frame)) if hasattr(loaded.classifier, "typicality_") else None,
-        None,
+        columns=list(columns),
+        classes=loaded.classes_,
+        scale=scale,
+        values=_shown_values(frame, columns),
+        output=output,
+        base=start.mean(axis=0),
+        contributions=np.stack([share.values for share in shares]),
+        standard_error=np.stack([share.standard_error for share in shares]),
+        exact=exact,
+        n_background=n,
+        neighbors=neighbors,
+        neighbor_values=_shown_values(rows.X.iloc[neighbor_positions], columns),
+        typicality=loaded.typicality(_as_input(loaded, frame)) if hasattr(loaded.classifier, "typicality_") else None,
+        typicality_gain=None,
     )
 
 
@@ -283,6 +277,8 @@ def explain_file(
         spec = TableReadSpec.from_plain(model.extra[READ_SPEC])
         used = {column.name: [name for name in column.features if name in spec.features] for column in spec.columns}
         options["groups"] = {name: features for name, features in used.items() if len(features) > 1}
+    if train is None and model.training_rows is None:
+        raise ValueError("the model was saved without training rows; name the file of the training table with --train")
     if train is not None:
         known = NewRows.of(model, train)
         if known.y is None:
@@ -306,6 +302,17 @@ def _training_rows(model: LoadedModel, X: Any, y: Any, rng: np.random.Generator)
     if model.training_rows is None:
         raise ValueError("the model was saved without training rows; pass the training data, X_train and y_train")
     return model.training_rows
+
+
+def _is_exact(method: str, d: int) -> bool:
+    """Return whether a method computes exact values for d columns."""
+    check_choice("method", method, ["auto", "exact", "permutation"])
+    if method == "exact" and d > MAX_COLUMNS_BY_SUBSETS:
+        raise ValueError(
+            f"method='exact' needs 2^{d} predictions a background row; use 'permutation', which gives a standard error, "
+            f"or at most {MAX_COLUMNS_BY_SUBSETS} columns"
+        )
+    return d == 1 or method == "exact" or (method == "auto" and d <= MAX_EXACT_COLUMNS)
 
 
 def _column_groups(features: list[str], groups: Mapping[str, Sequence[str]]) -> dict[str, list[int]]:

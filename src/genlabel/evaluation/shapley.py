@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import comb
 
 from genlabel._arrays import chunks
+from genlabel._validation import check_count
 
 MAX_ROWS_AT_ONCE = 20_000
 """Largest number of rows in one prediction."""
@@ -56,6 +57,8 @@ def draw_orders(d: int, n_background: int, n_permutations: int, rng: np.random.G
 
     Each order is followed by its reverse, which makes the error of their mean smaller.
     """
+    if check_count("n_permutations", n_permutations, low=4) % 2:
+        raise ValueError(f"n_permutations={n_permutations} must be even, because each order comes with its reverse")
     orders = rng.permuted(np.tile(np.arange(d), (n_background, n_permutations // 2, 1)), axis=2)
     return np.stack([orders, orders[..., ::-1]], axis=2)
 

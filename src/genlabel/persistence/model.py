@@ -278,8 +278,8 @@ def classifier_of(model: Any) -> ProbabilityClassifier:
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if not isinstance(last, ProbabilityClassifier):
         raise PersistenceError(
-            f"{type(last).__name__} cannot be saved; fit a GenLabelClassifier, MixupClassifier, AdaMixupClassifier or "
-            "GenerativeClassifier, alone or at the end of genlabel.data.tables.table_pipeline"
+            f"{type(last).__name__} is not a classifier of genlabel; fit a GenLabelClassifier, MixupClassifier, "
+            "AdaMixupClassifier or GenerativeClassifier, alone or at the end of genlabel.data.tables.table_pipeline"
         )
     return last
 

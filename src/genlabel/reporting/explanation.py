@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -10,11 +10,9 @@ from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel.evaluation.explanation import Explanation, class_index
 from genlabel.reporting.html import shorten
 from genlabel.reporting.terminal import plus_minus, print_line, table_console
-
-if TYPE_CHECKING:
-    from genlabel.evaluation.explanation import Explanation
 
 MAX_COLUMNS = 8
 """Columns that are shown for a row; the others are added up in one line."""
@@ -31,7 +29,9 @@ def print_explanation(explanation: Explanation, label: Any = None) -> None:
         f"Contributions to the {explanation.scale} of a class, relative to its mean over {explanation.n_background} "
         f"training rows; {rule}"
     )
-    chosen = explanation.predicted if label is None else [explanation.class_index(label)] * len(explanation.values)
+    chosen = (
+        explanation.predicted if label is None else [class_index(explanation.classes, label)] * len(explanation.values)
+    )
     for i, c in enumerate(chosen):
         _print_row(explanation, i, int(c))
 
@@ -57,7 +57,10 @@ def _print_row(explanation: Explanation, i: int, c: int) -> None:
         error = "" if explanation.exact else f" {sign} {errors[j]:.3f}"
         others = [_text(explanation.neighbor_values.iat[line, j]) for line in near["line"]]
         grid.add_row(
-            Text(shorten(explanation.columns[j], 40)), _text(explanation.values.iat[i, j]), f"{values[j]:+.3f}{error}", *others
+            Text(shorten(explanation.columns[j], 40)),
+            _text(explanation.values.iat[i, j]),
+            f"{values[j]:+.3f}{error}",
+            *others,
         )
     rest = order[MAX_COLUMNS:]
     if len(rest):
