@@ -309,7 +309,7 @@ def _is_exact(method: str, d: int) -> bool:
     check_choice("method", method, ["auto", "exact", "permutation"])
     if method == "exact" and d > MAX_COLUMNS_BY_SUBSETS:
         raise ValueError(
-            f"method='exact' needs 2^{d} predictions a background row; use 'permutation', which gives a standard error, "
+            f"method='exact' needs 2^{d} predictions a background row; use 'permutation', an estimate, "
             f"or at most {MAX_COLUMNS_BY_SUBSETS} columns"
         )
     return d == 1 or method == "exact" or (method == "auto" and d <= MAX_EXACT_COLUMNS)
