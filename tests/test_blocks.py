@@ -523,6 +523,13 @@ def check_typicality(space: dict[str, Any], printed: str) -> None:
     assert gains.idxmax(axis=1).tolist() == ["color_intensity"] * 3
 
 
+def check_explain(space: dict[str, Any], printed: str) -> None:
+    explanation = space["explanation"]
+    assert explanation.contributions.shape == (2, 14, 3)
+    total = explanation.contributions.sum(axis=1) + explanation.base
+    np.testing.assert_allclose(total, space["model"].predict_proba(space["X"][1:3]), atol=1e-10)
+
+
 def check_tables(space: dict[str, Any], printed: str) -> None:
     assert space["table"].X.columns.tolist() == ["price"]
     assert any("left out column 'order'" in note for note in space["table"].notes)
@@ -539,6 +546,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], str], None]] = {
     "docs/deploy.md": check_deploy,
     "docs/diagnosis.md": check_diagnosis,
     "docs/estimators.md": check_estimators,
+    "docs/explain.md": check_explain,
     "docs/extending.md": check_extending,
     "docs/genmix.md": check_genmix,
     "docs/images.md": check_images,

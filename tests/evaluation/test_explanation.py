@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genlabel import GenerativeClassifier, GenLabelClassifier, explain, load_model, save_model
+from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier, explain, load_model, save_model
 from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensity
 from genlabel.persistence import LoadedModel
@@ -188,6 +188,34 @@ def test_neighbors_are_the_nearest_rows_of_each_class(name: str) -> None:
             positions = [labels.tolist().index(label) for label in actual["training_row"]]
             np.testing.assert_allclose(distance[i][positions], expected, atol=1e-6)
     assert len(explanation.neighbor_values) == len(explanation.neighbors) == 2 * 2 * 3
+
+
+@every_model
+def test_typicality_names_the_column_of_an_absurd_value(name: str) -> None:
+    model, X, y = model_and_data(name)
+    new = pd.DataFrame(X).iloc[:2].copy()
+    new.iloc[0, 1] = 1e6
+    new = new if isinstance(X, pd.DataFrame) else new.to_numpy()
+    explanation = explain(model, new, X, y, n_background=1)
+    np.testing.assert_array_equal(explanation.typicality, LoadedModel(model).typicality(new))
+    assert explanation.typicality is not None
+    assert explanation.typicality_gain is not None
+    assert explanation.typicality[0] <= 0.05
+    assert explanation.columns[explanation.typicality_gain[0].argmax()] == explanation.columns[1]
+    groups = {"pair": [explanation.columns[0], explanation.columns[1]]}
+    grouped = explain(model, new, X, y, n_background=1, groups=groups).typicality_gain
+    assert grouped is not None
+    np.testing.assert_array_equal(grouped[:, 0], explanation.typicality_gain[:, :2].max(axis=1))
+
+
+def test_a_model_without_densities_has_no_typicality() -> None:
+    X, y = numbers()
+    model = MixupClassifier("logistic", mixer=None).set_params(**QUICK).fit(X, y)
+    explanation = explain(model, X[:1], X, y, n_background=2)
+    assert explanation.typicality is None
+    assert explanation.typicality_gain is None
+    assert "typicality" not in explanation.to_frame()
+    assert explanation.to_dict()["rows"][0]["typicality"] is None
 
 
 @every_model

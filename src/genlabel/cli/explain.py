@@ -74,7 +74,8 @@ def explain(
             from genlabel import load_model
             from genlabel._atomic_io import atomic_write
             from genlabel.data.tables import write_frame
-            from genlabel.evaluation.explanation import class_index, explain_file
+            from genlabel.evaluation.explanation import class_index
+            from genlabel.evaluation.table_explanations import explain_file
             from genlabel.reporting.explanation import print_explanation
 
             loaded = load_model(model)

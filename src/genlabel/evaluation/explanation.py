@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -16,10 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from genlabel._arrays import as_rng
 from genlabel._validation import check_choice, check_count
-from genlabel.data.tables import TableReadSpec
-from genlabel.data.tables.files import join_names, read_raw
+from genlabel.data.tables.files import join_names
 from genlabel.evaluation.shapley import Array, PredictMixed, ShapleyValues, draw_orders, exact_shapley, sampled_shapley
-from genlabel.evaluation.table_models import READ_SPEC, NewRows
 from genlabel.persistence import LoadedModel
 from genlabel.persistence.model import classifier_of
 from genlabel.persistence.training_rows import TrainingRows
@@ -80,11 +77,14 @@ class Explanation:
         """
         return np.abs(self.contributions).sum(axis=2).mean(axis=0) / 2.0
 
+    def chosen(self, label: Any = None) -> NDArray[np.intp]:
+        """Return the index of the class to explain for each row, (m,): that of `label`, or the predicted class."""
+        return self.predicted if label is None else np.full(len(self.values), class_index(self.classes, label))
+
     def to_frame(self, label: Any = None) -> pd.DataFrame:
         """Return a line for each row and column, for the predicted class of the row or the class `label`."""
         m, d, _ = self.contributions.shape
-        chosen = self.predicted if label is None else np.full(m, class_index(self.classes, label))
-        rows = np.arange(m)
+        chosen, rows = self.chosen(label), np.arange(m)
         lines = {
             "row": np.repeat(self.values.index.to_numpy(), d),
             "class": np.repeat(self.classes[chosen], d),
@@ -156,7 +156,7 @@ def explain(
     scale: str = "probability",
     method: str = "auto",
     n_background: int = 100,
-    n_permutations: int = 4,
+    n_permutations: int = 10,
     n_neighbors: int = 3,
     random_state: Any = 0,
     on_rows: Callable[[int], None] | None = None,
@@ -245,52 +245,8 @@ def explain(
         n_background=n,
         neighbors=neighbors,
         neighbor_values=_shown_values(rows.X.iloc[neighbor_positions], columns),
-        typicality=loaded.typicality(_as_input(loaded, frame)) if hasattr(loaded.classifier, "typicality_") else None,
-        typicality_gain=None,
+        **_typicality(loaded, frame, columns),
     )
-
-
-def explain_file(
-    model: LoadedModel,
-    path: str | Path,
-    train: str | Path | None = None,
-    rows: Sequence[int] | None = None,
-    *,
-    max_rows: int = 10,
-    on_start: Callable[[int], None] | None = None,
-    **options: Any,
-) -> tuple[Explanation, list[str]]:
-    """Explain predictions for the rows of a file with numbers `rows`, or the first `max_rows`; also return notes.
-
-    `train` is the file of the training table; by default the rows that the model has kept are used. Values are those of
-    the file. `options` are those of :func:`explain`; `on_start` is called with the number of rows.
-    """
-    new = NewRows.of(model, path)
-    n = len(new.X)
-    unknown = [row for row in rows or [] if not 0 <= row < n]
-    if unknown:
-        raise ValueError(f"row={unknown[0]} is not in {str(path)!r}, whose {n} rows are numbered from 0 to {n - 1}")
-    numbers = list(dict.fromkeys(rows)) if rows else list(range(min(max_rows, n)))
-    if on_start is not None:
-        on_start(len(numbers))
-    if READ_SPEC in model.extra:
-        spec = TableReadSpec.from_plain(model.extra[READ_SPEC])
-        used = {column.name: [name for name in column.features if name in spec.features] for column in spec.columns}
-        options["groups"] = {name: features for name, features in used.items() if len(features) > 1}
-    if train is None and model.training_rows is None:
-        raise ValueError("the model was saved without training rows; name the file of the training table with --train")
-    if train is not None:
-        known = NewRows.of(model, train)
-        if known.y is None:
-            raise ValueError(f"train={str(train)!r} has no column of the classes of the model; name the training table")
-        has_class = known.y >= 0
-        options |= {"X_train": known.X[has_class], "y_train": model.classes_[known.y[has_class]]}
-    explanation = explain(model, new.X.iloc[numbers], **options)
-    shown, raw = explanation.values.copy(), read_raw(path).iloc[numbers]
-    for name in shown.columns.intersection(raw.columns):
-        shown[name] = raw[name].to_numpy()
-    more = [f"{n - len(numbers)} more rows are not explained; name rows with --row, or raise --first"]
-    return replace(explanation, values=shown), [*new.notes, *(more if not rows and n > len(numbers) else [])]
 
 
 def _training_rows(model: LoadedModel, X: Any, y: Any, rng: np.random.Generator) -> TrainingRows:
@@ -392,6 +348,17 @@ def _nearest_rows(
     positions = neighbors.pop("position").to_numpy()
     neighbors.insert(1, "training_row", rows.X.index.to_numpy()[positions])
     return neighbors, positions
+
+
+def _typicality(model: LoadedModel, frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> dict[str, Array | None]:
+    """Return the typicality of the rows, (m,), and the gain from a common value in each column, (m, d)."""
+    if not hasattr(model.classifier, "typicality_"):
+        return {"typicality": None, "typicality_gain": None}
+    rows = _as_input(model, frame)
+    gains = model.atypical_columns(rows)
+    by_feature = (gains[list(frame.columns)] if model.schema.named else gains).to_numpy()
+    of_columns = [by_feature[:, positions].max(axis=1) for positions in columns.values()]
+    return {"typicality": model.typicality(rows), "typicality_gain": np.stack(of_columns, axis=1)}
 
 
 def _shown_values(frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> pd.DataFrame:
