@@ -15,6 +15,7 @@ from genlabel._atomic_io import atomic_writer
 from genlabel._progress import ProgressDisplay
 from genlabel.cli import options
 from genlabel.cli.diagnose import diagnose_for_report
+from genlabel.cli.explain import explain_for_report
 from genlabel.reporting.terminal import ComparisonView, failure_lines, print_line
 
 MAX_DEFAULT_JOBS = 4
@@ -68,6 +69,13 @@ def compare(
         typer.Option(
             "--diagnosis/--no-diagnosis",
             help="Include a diagnosis of mixing in the report, which takes about as long as a few splits.",
+        ),
+    ] = True,
+    explanation: Annotated[
+        bool,
+        typer.Option(
+            "--explanation/--no-explanation",
+            help="Include in the report which columns matter, for which the best method is fitted once more.",
         ),
     ] = True,
     as_json: options.AsJson = False,
@@ -153,7 +161,12 @@ def compare(
     with options.one_line_errors(finished, debug):
         if report is not None:
             diagnosed = diagnose_for_report(table, seed, quiet=as_json) if diagnosis else (None, [])
-            view.write_report(report, *diagnosed, options.command_line(context))
+            explained = None
+            if explanation:
+                methods = comparison.default_methods(*method_settings)
+                explained, reasons = explain_for_report(table, result.frame, methods, test_size, seed)
+                diagnosed[1].extend(reasons)
+            view.write_report(report, *diagnosed, options.command_line(context), explained)
         with atomic_writer(figure_path) as temporary:
             view.plot().savefig(temporary)
         if csv is not None:

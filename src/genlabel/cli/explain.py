@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from genlabel._progress import ProgressDisplay
 from genlabel.cli import options
 from genlabel.reporting.terminal import print_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genlabel.data.tables import Table
+    from genlabel.evaluation.explanation import Explanation
 
 Scale = StrEnum("Scale", {"probability": "probability", "log_odds": "log-odds"})
 """Scales of contributions."""
@@ -100,3 +107,22 @@ def explain(
             write_frame(explanation.to_frame(label), output)
         for line in [*(f"note: {note}" for note in notes), *([] if output is None else [f"wrote {output}"])]:
             print_line(line, stderr=True)
+
+
+def explain_for_report(
+    table: Table, frame: pd.DataFrame, methods: dict[str, Any], test_size: float, seed: int
+) -> tuple[Explanation | None, list[str]]:
+    """Return an explanation of held-out rows by the best method of a comparison, or None and notes with the reason."""
+    from genlabel.evaluation.comparison import as_results, rank_methods
+    from genlabel.evaluation.table_explanations import explain_held_out
+    from genlabel.evaluation.table_models import TABLE_METHODS
+
+    fitted = [name for name in rank_methods(as_results(frame)) if name in TABLE_METHODS.values()]
+    if not fitted:
+        return None, []
+    try:
+        with ProgressDisplay(f"explaining {fitted[0]}"):
+            explanation = explain_held_out(table, methods[fitted[0]], test_size=test_size, seed=seed)
+            return replace(explanation, model=fitted[0]), []
+    except ValueError as error:
+        return None, [f"{fitted[0]} could not be explained: {error}"]

@@ -37,6 +37,8 @@ class Explanation:
     For each row and class, the `contributions` of the columns add up to `output` minus `base`.
     """
 
+    model: str
+    """Name of the model: its class, or the method of a comparison."""
     columns: list[str]
     """Columns of the user, (d,); those of a group count as one."""
     classes: NDArray[Any]
@@ -130,6 +132,7 @@ class Explanation:
                 }
             )
         return {
+            "model": self.model,
             "scale": self.scale,
             "exact": self.exact,
             "background_rows": self.n_background,
@@ -233,6 +236,7 @@ def explain(
         if on_rows is not None:
             on_rows(1)
     return Explanation(
+        model=type(loaded.classifier).__name__,
         columns=list(columns),
         classes=loaded.classes_,
         scale=scale,
@@ -366,6 +370,6 @@ def _shown_values(frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> pd.D
     shown = {}
     for name, positions in columns.items():
         values = frame.iloc[:, positions[0]]
-        is_day = len(positions) > 1 and str(values.name).endswith("(day)")
+        is_day = str(values.name) == f"{name} (day)"
         shown[name] = (pd.to_datetime(values, unit="D").dt.date if is_day else values).astype(object)
     return pd.DataFrame(shown, index=frame.index)

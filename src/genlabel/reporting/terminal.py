@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from genlabel.data.tables import Table
     from genlabel.evaluation.diagnosis import Diagnosis
+    from genlabel.evaluation.explanation import Explanation
     from genlabel.evaluation.records import RecordSet
 
 MAX_WARNINGS = 5
@@ -153,12 +154,20 @@ class ComparisonView(NamedTuple):
         for line in [*verdict(self.results, self.test_size), "", *about, *notes, *lines, *self.failures]:
             print_line(line)
 
-    def write_report(self, path: Path, diagnosis: Diagnosis | None, notes: list[str], command: str) -> None:
-        """Write the HTML report, with a diagnosis if there is one."""
+    def write_report(
+        self,
+        path: Path,
+        diagnosis: Diagnosis | None,
+        notes: list[str],
+        command: str,
+        explanation: Explanation | None = None,
+    ) -> None:
+        """Write the HTML report, with a diagnosis and an explanation of held-out rows if there are any."""
         from genlabel.reporting import write_report
 
         choices = {"choices": "; ".join(chosen_lines(self.results)), "failed": "; ".join(self.failures)}
         options: dict[str, Any] = {"settings": {"splits": self.settings, **choices}, "command": command}
+        options["explanation"] = explanation
         all_notes = [*self.notes, *notes]
         write_report(path, self.table, self.results, diagnosis, test_size=self.test_size, notes=all_notes, **options)
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from genlabel.data.tables import Table
 from genlabel.evaluation.comparison import MIN_SPLITS, PRIOR_BASELINE, PairedDifference, pair_all, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.explanation import Explanation
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
 
@@ -65,6 +66,7 @@ class ReportData:
     notes: Sequence[str]
     settings: Mapping[str, str]
     command: str
+    explanation: Explanation | None = None
 
     @property
     def n_splits(self) -> int:

@@ -14,11 +14,13 @@ from genlabel.data.tables import ColumnSpec, Table
 from genlabel.data.tables.columns import kind_of
 from genlabel.evaluation.comparison import as_plain
 from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.explanation import Explanation
 from genlabel.evaluation.records.run import software_versions
 from genlabel.reporting.charts import GRAY, PALETTE, THEME_COLORS, Bar, draw_bars, new_figure
 from genlabel.reporting.html import DataTable, Row, TableCell, count_of, environment, name_of, percent, shorten
 from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection, answers, first_notes, headline
 from genlabel.reporting.report.diagnosis import intrusion_section, label_section, mixing_section
+from genlabel.reporting.report.explanation import explanation_dict, explanation_section
 from genlabel.reporting.report.methods import comparison_section, trust_section
 from genlabel.reporting.report.projection import projection_section, region_section
 from genlabel.reporting.svg import inline_svg
@@ -41,6 +43,7 @@ def write_report(
     notes: Sequence[str] | None = None,
     settings: Mapping[str, str] | None = None,
     command: str = "",
+    explanation: Explanation | None = None,
 ) -> None:
     """Write a report on a table as one self-contained HTML page, and its values as JSON.
 
@@ -63,6 +66,8 @@ def write_report(
         Further settings to show, by name.
     command : str
         Command that makes the report.
+    explanation : Explanation, optional
+        Explanation of held-out rows, such as that of `genlabel.evaluation.table_explanations.explain_held_out`.
 
     Examples
     --------
@@ -85,7 +90,7 @@ def write_report(
     if comparison is not None and not len(comparison):
         raise ValueError("comparison has no rows, because no fit succeeded; there is nothing to report")
     all_notes = [*(table.notes if notes is None else notes), *(diagnosis.notes if diagnosis is not None else [])]
-    data = ReportData(table, comparison, diagnosis, test_size, all_notes, dict(settings or {}), command)
+    data = ReportData(table, comparison, diagnosis, test_size, all_notes, dict(settings or {}), command, explanation)
     atomic_write(path, report_html(data, json_path.name))
     atomic_write(json_path, json.dumps(report_dict(data), indent=1, allow_nan=False) + "\n")
 
@@ -107,6 +112,8 @@ def report_html(data: ReportData, json_name: str) -> str:
             sections.append(region_section(diagnosis, diagnosis.mixed, diagnosis.regions, features))
     if data.counts:
         sections.append(trust_section(data))
+    if data.explanation is not None:
+        sections.append(explanation_section(data.explanation))
     n, d = data.table.X.shape
     return (
         environment()
@@ -136,6 +143,8 @@ def report_dict(data: ReportData) -> dict[str, Any]:
         values["held_out"] = {name: counts.to_dict() for name, counts in data.counts.items()}
     if data.diagnosis is not None:
         values["diagnosis"] = data.diagnosis.to_dict()
+    if data.explanation is not None:
+        values["explanation"] = explanation_dict(data.explanation)
     return values
 
 
