@@ -285,6 +285,8 @@ FRAME, LABELS = table()
         ((FRAME, FRAME), {}, "y_train"),
         ((FRAME,), {}, "X_train"),
         ((FRAME, FRAME, LABELS), {"groups": {"size": ["width", "depth"]}}, "depth"),
+        ((FRAME, FRAME, LABELS), {"groups": {"color": ["width", "height"]}}, "twice"),
+        ((FRAME, FRAME, LABELS), {"groups": {"a": ["width"], "b": ["width", "height"]}}, "twice"),
         ((FRAME, FRAME, LABELS), {"scale": "odds"}, "odds"),
         ((FRAME, FRAME, LABELS), {"method": "all"}, "all"),
         ((FRAME, FRAME, LABELS), {"n_permutations": 5, "method": "permutation"}, "even"),
@@ -295,6 +297,19 @@ def test_bad_input_is_named(arguments: tuple[Any, ...], options: dict[str, Any],
     model = model_and_data("table")[0]
     with pytest.raises(ValueError, match=keyword):
         explain(model, *arguments, **options)
+
+
+def test_values_of_a_group_are_all_shown() -> None:
+    model = model_and_data("table")[0]
+    explanation = explain(model, FRAME[:1], FRAME, LABELS, n_background=1, groups={"size": ["width", "height"]})
+    assert explanation.values["size"].tolist() == [f"{FRAME['width'].iloc[0]}, {FRAME['height'].iloc[0]}"]
+
+
+@pytest.mark.parametrize(("n_rows", "n_classes"), [(2, 3), (3, 2)])
+def test_changed_training_rows_of_a_file_are_refused(n_rows: int, n_classes: int) -> None:
+    plain = {"X": {"a": np.zeros(3)}, "index": np.arange(n_rows), "y": np.zeros(n_classes)}
+    with pytest.raises(ValueError, match=r"\d"):
+        TrainingRows.from_plain(plain)
 
 
 def test_other_models_are_refused() -> None:

@@ -110,7 +110,7 @@ class Explanation:
         for i, label in enumerate(self.values.index.tolist()):
             columns = []
             for j, name in enumerate(self.columns):
-                value = self.values.iat[i, j]
+                value: Any = self.values.iat[i, j]
                 column = {
                     "column": name,
                     "value": None if pd.isna(value) else value if isinstance(value, float | int) else str(value),
@@ -281,6 +281,9 @@ def _column_groups(features: list[str], groups: Mapping[str, Sequence[str]]) -> 
     unknown = [feature for feature in name_of if feature not in features]
     if unknown:
         raise ValueError(f"groups has {join_names(unknown)}, but the model has the columns {join_names(features)}")
+    repeated = [name for name in groups if name in features and name_of.get(name) != name]
+    if repeated or len(name_of) < sum(map(len, groups.values())):
+        raise ValueError(f"groups={dict(groups)!r} names a column twice; give each group other columns and a new name")
     columns: dict[str, list[int]] = {}
     for position, feature in enumerate(features):
         columns.setdefault(name_of.get(feature, feature), []).append(position)
@@ -366,10 +369,14 @@ def _typicality(model: LoadedModel, frame: pd.DataFrame, columns: Mapping[str, l
 
 
 def _shown_values(frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> pd.DataFrame:
-    """Return the value of each column; that of a group is the first one, or the date if that is a day number."""
-    shown = {}
+    """Return the value of each column; those of a group are joined, and the parts of a date are shown as the date."""
+    shown: dict[str, Any] = {}
     for name, positions in columns.items():
-        values = frame.iloc[:, positions[0]]
-        is_day = str(values.name) == f"{name} (day)"
-        shown[name] = (pd.to_datetime(values, unit="D").dt.date if is_day else values).astype(object)
+        parts = [frame.iloc[:, position] for position in positions]
+        if parts[0].name == f"{name} (day)":
+            shown[name] = pd.to_datetime(parts[0], unit="D").dt.date.astype(object)
+        elif len(parts) == 1:
+            shown[name] = parts[0].astype(object)
+        else:
+            shown[name] = [", ".join(map(str, values)) for values in zip(*parts, strict=True)]
     return pd.DataFrame(shown, index=frame.index)
