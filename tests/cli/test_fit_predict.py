@@ -225,9 +225,9 @@ def test_new_and_unusual_values_are_counted_in_one_line(fitted: tuple[Path, Any]
     arguments = ["predict", str(folder / "m"), str(write(frame, folder / "odd.csv")), "-o", str(folder / "odd-out.csv")]
     lines = run(*arguments).stderr.splitlines()
     expected = {
-        "town": "2 ('Rome' in row 1, 'Bari' in row 2)",
-        "code": "1 ('2' in row 8)",
-        "number": "1, such as 1000000 in row 8",
+        "town": "2 ('Rome' in row 0, 'Bari' in row 1, counted from 0)",
+        "code": "1 ('2' in row 7, counted from 0)",
+        "number": "1, such as 1000000 in row 7",
         "share": ": 3",
         "member": "1 ('maybe')",
         "price": "1 ('dear')",

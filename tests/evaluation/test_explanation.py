@@ -202,6 +202,8 @@ def test_typicality_names_the_column_of_an_absurd_value(name: str) -> None:
     assert explanation.typicality_gain is not None
     assert explanation.typicality[0] <= 0.05
     assert explanation.columns[explanation.typicality_gain[0].argmax()] == explanation.columns[1]
+    assert "1000000" in explanation.unusual_values[0]
+    assert explanation.unusual_values[1] == ""
     groups = {"pair": [explanation.columns[0], explanation.columns[1]]}
     grouped = explain(model, new, X, y, n_background=1, groups=groups).typicality_gain
     assert grouped is not None

@@ -17,8 +17,8 @@ import typer
 from genlabel.cli.compare import compare
 from genlabel.cli.datasets import datasets
 from genlabel.cli.diagnose import diagnose
-from genlabel.cli.export import export
 from genlabel.cli.explain import explain
+from genlabel.cli.export import export
 from genlabel.cli.fit import fit
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from genlabel._arrays import as_rng
 from genlabel._validation import check_choice, check_count
 from genlabel.data.tables.files import join_names
+from genlabel.estimators.unusual_values import describe_value
 from genlabel.evaluation.shapley import Array, PredictMixed, ShapleyValues, draw_orders, exact_shapley, sampled_shapley
 from genlabel.persistence import LoadedModel
 from genlabel.persistence.model import classifier_of
@@ -65,6 +66,8 @@ class Explanation:
     """Typicality of each row, (m,); None if the model has none."""
     typicality_gain: Array | None
     """Gain in log-density from a common value in each column, (m, d)."""
+    unusual_values: list[str]
+    """Values of each row that are unlike training by themselves, with their columns and ranges, in words, (m,)."""
 
     @property
     def predicted(self) -> NDArray[np.intp]:
@@ -129,6 +132,7 @@ class Explanation:
                     "columns": columns,
                     "nearest_training_rows": near.assign(**{"class": near["class"].astype(str)}).to_dict("records"),
                     "typicality": None if self.typicality is None else float(self.typicality[i]),
+                    "unusual_values": self.unusual_values[i],
                 }
             )
         return {
@@ -250,6 +254,7 @@ def explain(
         neighbors=neighbors,
         neighbor_values=_shown_values(rows.X.iloc[neighbor_positions], columns),
         **_typicality(loaded, frame, columns),
+        unusual_values=_unusual_values(loaded, frame),
     )
 
 
@@ -366,6 +371,14 @@ def _typicality(model: LoadedModel, frame: pd.DataFrame, columns: Mapping[str, l
     by_feature = (gains[list(frame.columns)] if model.schema.named else gains).to_numpy()
     of_columns = [by_feature[:, positions].max(axis=1) for positions in columns.values()]
     return {"typicality": model.typicality(rows), "typicality_gain": np.stack(of_columns, axis=1)}
+
+
+def _unusual_values(model: LoadedModel, frame: pd.DataFrame) -> list[str]:
+    """Return the values of each row that are unlike training by themselves, in words, (m,)."""
+    words: list[list[str]] = [[] for _ in range(len(frame))]
+    for row, *value in model.unusual_values(_as_input(model, frame)).itertuples(index=False):
+        words[row].append(describe_value(*value))
+    return ["; ".join(texts) for texts in words]
 
 
 def _shown_values(frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> pd.DataFrame:

@@ -266,7 +266,7 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
     >>> for line in describe_unusual_rows(model, new, predict_table(model, new)):
     ...     print(line)
     1 of 20 rows looks unusual (typicality of 0.05 or less, or an unusual value); about 1 would by chance
-    unusual values of 'petal width (cm)', which was 0.1 to 2.5 in training: 1, such as 130 in row 1
+    unusual values of 'petal width (cm)', which was 0.1 to 2.5 in training: 1, such as 130 in row 0, counted from 0
     """
     lines = []
     if "typicality" in predictions:
@@ -281,12 +281,12 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
         row, _, value, low, high = values.iloc[0]
         if np.isnan(low):
             examples = values.drop_duplicates("value")[["value", "row"]][:3].to_numpy().tolist()
-            shown = ", ".join(f"{str(text)[:50]!r} in row {number + 1}" for text, number in examples)
-            lines.append(f"values of {column!r} that training did not have: {len(values)} ({shown})")
+            shown = ", ".join(f"{str(text)[:50]!r} in row {number}" for text, number in examples)
+            lines.append(f"values of {column!r} that training did not have: {len(values)} ({shown}, counted from 0)")
         else:
             lines.append(
                 f"unusual values of {column!r}, which was {low:.10g} to {high:.10g} in training: {len(values)}, "
-                f"such as {value:.10g} in row {row + 1}"
+                f"such as {value:.10g} in row {row}, counted from 0"
             )
     if len(groups) > MAX_UNUSUAL_COLUMNS:
         lines.append(f"unusual values in {len(groups) - MAX_UNUSUAL_COLUMNS} more columns: see unusual_values")

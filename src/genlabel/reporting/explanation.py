@@ -31,6 +31,8 @@ def print_explanation(explanation: Explanation, label: Any = None) -> None:
         _print_columns(explanation, i, c)
         if explanation.typicality is not None:
             print_line(_typicality_line(explanation, i))
+        if explanation.unusual_values[i]:
+            print_line(f"unusual values: {explanation.unusual_values[i]}")
 
 
 def _head_lines(explanation: Explanation, i: int, c: int) -> list[str]:
