@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar, cast, final
@@ -312,8 +313,11 @@ def hidden_layers(network: Any) -> tuple[int, ...]:
     return tuple(check_count("network", size) for size in network)
 
 
-def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, T], also: str) -> list[T]:
-    """Return the mixers or labelers among which a search chooses: a name, an object, or a sequence of them."""
+def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, Callable[[], T]], also: str) -> list[T]:
+    """Return the mixers or labelers among which a search chooses: a name, an object, or a sequence of them.
+
+    `known` maps names to functions that create an object.
+    """
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     if not parts:
         raise ValueError(f"{name} is an empty sequence; give at least one, such as {also}")
@@ -321,15 +325,15 @@ def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, T]
     for part in parts:
         if not isinstance(part, kind):
             check_choice(name, part, known, also=f"a {kind.__name__} such as {also}")
-        result.append(part if isinstance(part, kind) else known[part])
+        result.append(part if isinstance(part, kind) else known[part]())
     return result
 
 
-def table_mixers() -> dict[str, Mixer]:
-    """Return the registered mixers of the rows of a table by name; those that paste boxes are for images."""
-    mixers = {name: mixer_class() for name, mixer_class in MIXERS.classes().items() if name != "random-choice"}
-    tables = {name: mixer for name, mixer in mixers.items() if "box" not in mixer.optional_fields}
-    return {**tables, "mixup": Mixup(0.3)}
+def table_mixers() -> dict[str, Callable[[], Mixer]]:
+    """Return, for each name of a mixer of the rows of a table, a function that creates it; "mixup" has alpha 0.3."""
+    factories = MIXERS.factories()
+    tables = {name: factories[name] for name, mixer_class in MIXERS.classes().items() if mixer_class.supports_tables}
+    return {**tables, "mixup": partial(Mixup, 0.3)}
 
 
 def with_networks(network: Any, mixing: Sequence[MixingConfig]) -> list[MixingConfig]:

@@ -157,7 +157,7 @@ def default_methods(
     Parameters
     ----------
     network : "auto", "logistic", "mlp" or sequence of int
-    density : "stacked", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
+    density : "stacked", "discriminant", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
         "auto" lets GenLabel choose "gaussian" or "kernel" by cross-validation, and adds generative classifiers of both.
     epochs : "auto" or int
     paper : bool

@@ -204,7 +204,7 @@ class Encoder:
             items = self._encode_items(value.ravel().tolist(), path)
             dtype = "object" if kind == "O" else value.dtype.name
             return {"is": "values", "dtype": dtype, "shape": list(value.shape), "items": items}
-        if type(value) is tuple:
+        if type(value) in (tuple, torch.Size):
             return {"is": "tuple", "items": self._encode_items(value, path)}
         if type(value) is dict:
             pairs = []
