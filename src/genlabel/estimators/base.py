@@ -29,11 +29,12 @@ from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import Mixer, Mixup
 from genlabel.model_selection import options, scoring
+from genlabel.model_selection.labelers import prepare_labelers
 from genlabel.model_selection.options import STAGE_DEADLINES, default_options, resolve_search, resolve_training
-from genlabel.model_selection.refit import MAX_EXCESS_LOSS, fold_tasks, prepare_labelers, refit
+from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, refit
 from genlabel.model_selection.scoring import PoolWeights, pool
-from genlabel.model_selection.search import FitResult, search
-from genlabel.model_selection.search_space import MAX_PARAMETERS, MixingConfig, SearchSpace, parameter_grid
+from genlabel.model_selection.search import SearchResult, search
+from genlabel.model_selection.search_space import MAX_PARAMETERS, Contains, MixingConfig, SearchSpace, parameter_grid
 from genlabel.model_selection.splits import MIN_LOG_PROBA, CVData, subsample_for_time_limit
 from genlabel.registry import MIXERS
 from genlabel.training.batching import Hyperparameters
@@ -41,8 +42,6 @@ from genlabel.training.fleet_trainer import AVERAGING_POWER
 from genlabel.training.networks.staged import Ensemble, log_proba_of
 
 T = TypeVar("T")
-Contains = Callable[[dict[str, Any]], bool]
-"""Function of the parameters of a candidate; it returns whether a subset contains it."""
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """Hidden layers by name; "auto" makes all of them candidates."""
 WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
@@ -88,7 +87,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             whose group is missing is a group of its own.
         """
         with restore_on_error(self), deduplicate_warnings():
-            (fitted,) = self._search_and_refit(X, y, sample_weight, groups, {"all": lambda params: True}).values()
+            (fitted,) = self._fit_subsets(X, y, sample_weight, groups, {"all": lambda params: True}).values()
             self.__dict__ = fitted.__dict__
         return self
 
@@ -113,29 +112,20 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         0.0
         """
         with deduplicate_warnings():
-            return clone(self)._search_and_refit(X, y, sample_weight, groups, subsets)
+            return clone(self)._fit_subsets(X, y, sample_weight, groups, subsets)
 
-    def _search_and_refit(
+    def _fit_subsets(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, subsets: Mapping[str, Contains]
     ) -> dict[str, Self]:
         """Return a fitted copy for each subset of the candidates."""
         with self._track_progress() as progress:
             space = self.search_space(self.plain_space())
-            configurations = []
-            for name, contains in subsets.items():
-                configurations.append([key for key, params in space.configurations.items() if contains(params)])
-                if not configurations[-1]:
-                    raise ValueError(
-                        f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
-                        f"they are dicts such as {next(iter(space.configurations.values()))}"
-                    )
-            data = self._training_data(X, y, sample_weight, groups, space, progress)
-            needs_folds = space.needs_folds(configurations)
-            progress.plan(space.stage_shares(needs_folds, self.fits_typicality))
+            configurations = space.select(subsets)
+            data = self._validated_folds(X, y, sample_weight, groups, space, progress)
+            progress.plan(space.stage_shares(space.needs_folds(configurations), self.fits_typicality))
             fit_labelers, density = prepare_labelers(space, data, progress)
             with progress.stage("search", until=space.search.deadline):
-                tasks = fold_tasks(space, data, fit_labelers) if needs_folds else []
-                results = search(space, data, tasks, progress, configurations)
+                results = search(space, data, fit_labelers, progress, configurations)
             with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
                 fits = refit(space, data, fit_labelers, results, progress)
             typicality = None
@@ -143,8 +133,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                 with progress.stage("typicality"):
                     typicality = Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
             fitted = {name: copy(self) for name in subsets}
-            for classifier, fit in zip(fitted.values(), fits, strict=True):
-                classifier._set_fitted_attributes(data, fit, density, typicality)
+            for classifier, result, fit in zip(fitted.values(), results, fits, strict=True):
+                classifier._set_fitted_attributes(data, result, fit, density, typicality)
         return fitted
 
     @final
@@ -193,7 +183,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def search_space(self, plain: SearchSpace) -> SearchSpace:
         """Check the parameters of the method and return its candidates, made from those of plain training."""
 
-    def _training_data(
+    def _validated_folds(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, space: SearchSpace, progress: FitProgress
     ) -> CVData:
         """Check the input, learn `encoder_`, and return the encoded rows with their folds."""
@@ -213,13 +203,18 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         return data
 
     def _set_fitted_attributes(
-        self, data: CVData, fit: FitResult, density: StackedDensity | None, typicality: Typicality | None
+        self,
+        data: CVData,
+        result: SearchResult,
+        fit: FitResult,
+        density: StackedDensity | None,
+        typicality: Typicality | None,
     ) -> None:
         """Set the fitted attributes; those of an earlier fit are dropped."""
-        raw, weights = data.raw, fit.pool_weights
+        raw, weights = data.raw, result.pool_weights
         if not all(bool(values.isfinite().all()) for network in fit.networks for values in network.parameters()):
             raise ValueError(
-                f"training diverged at learning rate {fit.params['learning_rate']:g}; "
+                f"training diverged at learning rate {result.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
         self.classes_, self.class_count_ = raw.classes, np.bincount(raw.y, minlength=len(raw.classes))
@@ -228,8 +223,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             self.network_ = Ensemble(fit.networks, weights.network, torch.from_numpy(data.log_prior), weights.prior)
         else:
             self.network_ = fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
-        self.labeler_, self.pool_weights_ = cast(Labeler, fit.labeler).to_cpu(), weights
-        self.best_index_, self.cv_results_, self.best_params_ = fit.index, fit.results, {**fit.params}
+        self.labeler_, self.pool_weights_ = fit.labeler.to_cpu(), weights
+        self.best_index_, self.cv_results_, self.best_params_ = result.index, result.results, {**result.params}
         score = "mean_test_score"
         if not self.predicts_by_network:
             score = "mean_test_pooled_score"
@@ -237,12 +232,12 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         self.history_ = {"loss": fit.losses}
         self.n_iter_ = fit.epochs  # NOTE[PAPER]: the last epoch is our default, restore_best=True the paper's words
         optional: dict[str, Any] = {"density_": density, "typicality_": typicality}
-        if fit.fleet is not None:
-            optional["best_score_"] = float(fit.results[score][fit.index])
-        if fit.log_proba is not None:
+        if result.fleet is not None:
+            optional["best_score_"] = float(result.results[score][result.index])
+        if result.log_proba is not None:
             y, fold, weight = data.held_out.y, data.held_out_fold, data.held_out.weight
             crossed = resolve_search(self.search).predicts_with_folds
-            optional["venn_abers_"] = Calibration.of(fit.log_proba, y, fold, weight, raw.class_weight, crossed)
+            optional["venn_abers_"] = Calibration.of(result.log_proba, y, fold, weight, raw.class_weight, crossed)
         for name in ("best_score_", "venn_abers_", "density_", "typicality_"):
             self.__dict__.pop(name, None)
             if optional.get(name) is not None:

@@ -15,7 +15,8 @@ from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve
 from genlabel.labeling import Labeler
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainingOptions
-from genlabel.model_selection.search import FitResult
+from genlabel.model_selection.refit import FitResult
+from genlabel.model_selection.search import SearchResult
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace, mixing_configs, parameter_grid
 from genlabel.model_selection.splits import CVData
 from genlabel.registry import LABELERS
@@ -238,8 +239,8 @@ class AdaMixupClassifier(NetworkClassifier):
         )
         return replace(plain, mixing=[MixingConfig(Mixup())], trainer=trainer)
 
-    def _set_fitted_attributes(self, data: CVData, fit: FitResult, *args: Any) -> None:
-        super()._set_fitted_attributes(data, fit, *args)
+    def _set_fitted_attributes(self, data: CVData, result: SearchResult, fit: FitResult, *args: Any) -> None:
+        super()._set_fitted_attributes(data, result, fit, *args)
         policy, X = cast(AdaMixupTrainer, fit.trainer).networks.policy, data.whole.X
         low, high, share = policy_statistics(policy, X, seed=data.seed)[fit.trainer_index].tolist()
         self.policy_ = policy.network(0, fit.trainer_index)

@@ -18,6 +18,7 @@ from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.model_selection.options import CandidateSearch, Rung, TrainingOptions
 from genlabel.model_selection.scoring import Pooling
+from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.training.batching import Hyperparameters, TrainingTask
 from genlabel.training.early_stopping import BestEpoch
 from genlabel.training.fleet import Fleet
@@ -27,6 +28,10 @@ Configuration = tuple[int, int]
 """A model of a search, (m, c): the index of its way of mixing, and that of its candidate."""
 Subsets = Sequence[Sequence[Configuration]]
 """The configurations of each of several searches that run together."""
+Contains = Callable[[dict[str, Any]], bool]
+"""Function of the parameters of a candidate; it returns whether a subset contains it."""
+FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
+"""Function of the training rows of a fold and its index, which is None for all rows; it returns fitted labelers."""
 MAX_PARAMETERS = 8_000_000
 """Parameters of all networks of a search, over candidates and folds; training stores six values for each."""
 EVALUATION_FACTOR = 1.3
@@ -58,7 +63,7 @@ class Trainer(Protocol):
         """The networks as they are now, and their losses."""
 
     def advance(self, epochs: int) -> None:
-        """Train for some epochs more."""
+        """Train for `epochs` more epochs."""
 
     def select(self, candidates: Sequence[int]) -> None:
         """Continue with some of the candidates."""
@@ -115,6 +120,18 @@ class SearchSpace:
                 result[m, c] = params
         return result
 
+    def select(self, subsets: Mapping[str, Contains]) -> list[list[Configuration]]:
+        """Return the configurations that each subset contains; raise if there are none."""
+        selected = []
+        for name, contains in subsets.items():
+            selected.append([key for key, params in self.configurations.items() if contains(params)])
+            if not selected[-1]:
+                raise ValueError(
+                    f"subset {name!r} contains none of the {len(self.configurations)} candidates; "
+                    f"they are dicts such as {next(iter(self.configurations.values()))}"
+                )
+        return selected
+
     def epochs(self, rows: int) -> tuple[int, int]:
         """Return the largest number of epochs of a network, and the number of epochs that make a pass over the rows."""
         if self.training.epochs != "auto":
@@ -136,6 +153,24 @@ class SearchSpace:
             "typicality": 0.5 if typicality else 0.0,
         }
         return {name: share for name, share in shares.items() if share}
+
+    def make_task(self, data: CVData, fit_labelers: FitLabelers, fold: int | None) -> TrainingTask:
+        """Return the training task of a fold, without mixing; fold None is all rows, 0 in the seed."""
+        rows = data.whole if fold is None else data.train[fold]
+        return TrainingTask(
+            X=rows.X,
+            y=rows.y,
+            num_classes=len(rows.classes),
+            labelers=fit_labelers(rows, fold),
+            weight=rows.weight,
+            class_weight=rows.class_weight,
+            exclude_intrusion=self.exclude_intrusion,
+            seed=[data.seed, self.stream, 0 if fold is None else fold + 1],
+        )
+
+    def fold_tasks(self, data: CVData, fit_labelers: FitLabelers) -> list[TrainingTask]:
+        """Return the training tasks of all folds, without mixing."""
+        return [self.make_task(data, fit_labelers, fold) for fold in range(len(data.folds))]
 
     def make_trainer(
         self,

@@ -38,7 +38,7 @@ INTEGERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16,
 DTYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
 """Dtypes of numbers in a file."""
 STRING_DTYPE = re.compile(r"object|str(\d{1,6})")
-"""Dtypes of arrays of objects, and of strings of so many bits."""
+"""Dtypes of arrays of objects, and of strings, with their size in bits."""
 MAX_STRING_LENGTH = 9999
 """Largest number of characters of a string in an array."""
 MAX_CHARACTERS = 1 << 26

@@ -1,8 +1,8 @@
 """Objects of a saved model: the allow-list of their classes, the state of an object, and the object of a state.
 
-A file names a class; only names that are listed here or registered are looked up, so a file cannot choose what runs. Of a fitted
-table preparation, the medians and categories are saved; it is built again by a fit to a table with the same ones. No
-inner state of scikit-learn is saved, so that a model can be loaded with another version of it.
+A file names a class; only names that are listed here or registered are looked up, so a file cannot choose what runs.
+Of a fitted table preparation, the medians and categories are saved; it is built again by a fit to a table with the same
+ones. No inner state of scikit-learn is saved, so that a model can be loaded with another version of it.
 """
 
 from __future__ import annotations

@@ -245,7 +245,9 @@ def test_every_parameter_of_a_declared_class_has_a_key(monkeypatch: pytest.Monke
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("registry", [DENSITIES, MIXERS, LABELERS, SAMPLERS, ATTACKS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry", [DENSITIES, MIXERS, LABELERS, SAMPLERS, ATTACKS], ids=lambda registry: registry.kind
+)
 def test_registered_classes_are_declared(registry: Registry[Any]) -> None:
     ours = {cls.__qualname__ for cls in registry.classes().values() if cls.__module__.startswith("genlabel.")}
     assert ours <= DECLARED_CLASSES.keys()

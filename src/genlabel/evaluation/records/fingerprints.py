@@ -73,10 +73,10 @@ DECLARED_CLASSES: dict[str, str] = {
 }
 """Names and keys in fingerprints: renaming a class, a parameter or a module changes a line here, but no record.
 
-Each class of ours that is registered, or whose settings are in committed records, has one line: its name in fingerprints, then its parameters.
-`parameter=key` gives a renamed parameter its old key. `-parameter` changes no numbers and is not hashed. `parameter?`
-was added after records had been made: it is hashed only where its value is not the default, so that older records stay
-current.
+Each class of ours that is registered, or whose settings are in committed records, has one line: its name in
+fingerprints, then its parameters. `parameter=key` gives a renamed parameter its old key. `-parameter` changes no
+numbers and is not hashed. `parameter?` was added after records had been made: it is hashed only where its value is not
+the default, so that older records stay current.
 """
 
 
