@@ -18,7 +18,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from genlabel import diagnose, write_report
-from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
+from genlabel.data.tables import Table, make_splits, table_pipeline
+from genlabel.data.tables.columns import ColumnSpec
 from genlabel.evaluation.comparison import PRIOR_BASELINE, compare, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.diagnose import SENTENCES, DiagnosisVerdict

@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from genlabel._progress import Callback, LambdaCallback, TrialResult, combine_callbacks
 from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.evaluation.records import RecordSet, open_store
-from genlabel.evaluation.records.schema import COMPARISON, plain_values
+from genlabel.evaluation.records import open_store
+from genlabel.evaluation.records.schema import COMPARISON, RecordSet, plain_values
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel.metrics import MIN_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 from genlabel.model_selection.options import TrainingOptions

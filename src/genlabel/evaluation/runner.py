@@ -18,12 +18,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from genlabel._progress import Callback
-from genlabel.data.tables import Split, Table, make_splits, table_pipeline
+from genlabel.data.tables import Table, make_splits, table_pipeline
+from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.prediction_counts import N_BINS, PredictionCounts
-from genlabel.evaluation.records import Record, RecordSet, RecordStore, fingerprint, run_trials
+from genlabel.evaluation.records import Record, RecordStore, fingerprint, run_trials
 from genlabel.evaluation.records.run import software_versions
-from genlabel.evaluation.records.schema import Fit, plain_values
+from genlabel.evaluation.records.schema import Fit, RecordSet, plain_values
 from genlabel.metrics import MIN_PROBABILITY, index_labels, predict_log_proba, prior_log_loss, score_log_proba
 
 CaughtWarnings = Sequence[warnings.WarningMessage]

@@ -18,9 +18,10 @@ from sklearn.pipeline import Pipeline
 
 from genlabel._arrays import chunks
 from genlabel._validation import check_choice
-from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, read_frame, table_pipeline
+from genlabel.data.tables import Table, TableReadSpec, make_splits, read_frame, table_pipeline
 from genlabel.data.tables.columns import as_strings
 from genlabel.data.tables.files import join_names
+from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state

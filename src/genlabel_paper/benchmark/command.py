@@ -37,7 +37,7 @@ from genlabel.reporting.terminal import failure_lines, print_line
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genlabel.evaluation.records import RecordSet
+    from genlabel.evaluation.records.schema import RecordSet
     from genlabel_paper.benchmark import Section
 
 

@@ -15,7 +15,8 @@ from genlabel._validation import check_count, check_interval
 from genlabel.data.datasets import load_openml
 from genlabel.data.tables import Table
 from genlabel.data.tables.table import drop_rare_classes
-from genlabel.evaluation.records import RecordSet, open_store
+from genlabel.evaluation.records import open_store
+from genlabel.evaluation.records.schema import RecordSet
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel_paper.benchmark.methods import default_methods
 from genlabel_paper.benchmark.schema import BENCHMARK
