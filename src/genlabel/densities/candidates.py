@@ -44,7 +44,6 @@ def default_candidates() -> dict[str, ClassDensity]:
         for components in COMPONENTS
     }
     with_and_without_transform = {**spheres, **diagonals, **shrunk, **mixtures}
-    transformed: dict[str, ClassDensity]
     transformed = {f"warped {name}": PowerTransformedDensity(d) for name, d in with_and_without_transform.items()}
     forest = ForestDensity(max_points=MAX_FOREST_ROWS)
     return {**with_and_without_transform, **shared, "forest": forest, **transformed}

@@ -29,9 +29,8 @@ from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import Mixer, Mixup
 from genlabel.model_selection import options, scoring
-from genlabel.model_selection.labelers import prepare_labelers
 from genlabel.model_selection.options import STAGE_DEADLINES, default_options, resolve_search, resolve_training
-from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, refit
+from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, prepare_labelers, refit
 from genlabel.model_selection.scoring import PoolWeights, pool
 from genlabel.model_selection.search import SearchResult, search
 from genlabel.model_selection.search_space import MAX_PARAMETERS, Contains, MixingConfig, SearchSpace, parameter_grid
@@ -171,7 +170,15 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     def plain_space(self, device: torch.device | None = None) -> SearchSpace:
         """Check the options of search and training, and return the candidates of plain training on a device."""
-        search_options, hidden = resolve_search(self.search), hidden_layers(self.network)
+        search_options, network = resolve_search(self.search), self.network
+        if isinstance(network, str):
+            also = "a sequence of hidden layer sizes such as (64, 128)"
+            check_choice("network", network, ["auto", *NETWORKS], also)
+            hidden = NETWORKS["mlp" if network == "auto" else network]
+        elif isinstance(network, Integral) or not isinstance(network, Iterable):
+            raise ValueError(f"network={network!r} must be one of {['auto', *NETWORKS]} or a sequence of layer sizes")
+        else:
+            hidden = tuple(check_count("network", size) for size in network)
         training = resolve_training(self.training, hidden, device)
         rates = parameter_grid("learning_rate", training.learning_rate, search_options.learning_rates, 1e-12, 1e3)
         decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
@@ -296,16 +303,6 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             **space.resolved_config(),
             **halving,
         }
-
-
-def hidden_layers(network: Any) -> tuple[int, ...]:
-    """Return the hidden layers of a network; "auto" has those of the multilayer perceptron."""
-    if isinstance(network, str):
-        check_choice("network", network, ["auto", *NETWORKS], also="a sequence of hidden layer sizes such as (64, 128)")
-        return NETWORKS["mlp" if network == "auto" else network]
-    if isinstance(network, Integral) or not isinstance(network, Iterable):
-        raise ValueError(f"network={network!r} must be one of {['auto', *NETWORKS]} or a sequence of layer sizes")
-    return tuple(check_count("network", size) for size in network)
 
 
 def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, Callable[[], T]], also: str) -> list[T]:

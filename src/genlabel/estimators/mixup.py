@@ -142,8 +142,8 @@ class MixupClassifier(NetworkClassifier):
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        manifold = partial(ManifoldMixup, depths=tuple(range(min(depth, 2) + 1)))
-        known = {**table_mixers(), "manifold": manifold}
+        known = table_mixers()
+        known["manifold"] = partial(ManifoldMixup, depths=tuple(range(min(depth, 2) + 1)))
         mixers = resolve_parts("mixer", self.mixer, Mixer, known, "Mixup(alpha=0.5)")
         deepest = max(mixer.max_depth for mixer in mixers)
         if deepest > depth:

@@ -12,18 +12,9 @@ from numpy.typing import NDArray
 
 from genlabel._progress import FitProgress
 from genlabel.labeling import GenLabel
+from genlabel.model_selection import scoring
 from genlabel.model_selection.options import Rung
-from genlabel.model_selection.scoring import (
-    PoolWeights,
-    Scores,
-    epoch_scores,
-    fit_pool_weights,
-    one_standard_error,
-    pool,
-    predict_held_out,
-    results_table,
-    score_candidates,
-)
+from genlabel.model_selection.scoring import PoolWeights, Scores
 from genlabel.model_selection.search_space import (
     Configuration,
     FitLabelers,
@@ -86,13 +77,13 @@ def search(
         assert not isinstance(space.pooling, str)  # "cv" needs folds
         chosen = [(subset[0], space.configurations[subset[0]]) for subset in subsets]
         return [SearchResult(c, p, 0, {"params": [p]}, max_epochs, max_epochs, space.pooling) for c, p in chosen]
-    tasks = space.fold_tasks(data, fit_labelers)
+    tasks = [space.make_task(data, fit_labelers, fold) for fold in range(len(data.folds))]
     progress.best_loss = None
     subsets, max_epochs = within_limits(space, subsets, tasks, rows, progress)
     restore_best: bool | BestEpoch = False
     if space.search.restore_best:
         every = 1 if isinstance(rule, str) else EPOCHS_BETWEEN_ATTACKS
-        restore_best = BestEpoch(partial(epoch_scores, valid=data.valid, scoring=rule, seed=data.seed), every)
+        restore_best = BestEpoch(partial(scoring.epoch_scores, valid=data.valid, scoring=rule, seed=data.seed), every)
     trainers = {
         m: space.make_trainer(
             tasks, m, indices, max_epochs, epochs_per_pass=per_pass, restore_best=restore_best, progress=progress
@@ -106,9 +97,9 @@ def search(
     schedule = space.search.schedule(max_epochs, many_rows=per_pass > 1)
     # With several rungs there is a result for each candidate at each of them: these are in single precision.
     dtype = np.float64 if len(schedule) == 1 else np.float32
-    predict = partial(predict_held_out, valid=data.valid, scoring=rule, seed=data.seed, dtype=dtype)
+    predict = partial(scoring.predict_held_out, valid=data.valid, scoring=rule, seed=data.seed, dtype=dtype)
     score = partial(
-        score_candidates,
+        scoring.score_candidates,
         y=data.held_out.y,
         weight=data.held_out.score_weight,
         fold=data.held_out_fold,
@@ -207,20 +198,20 @@ def choose_best(
     eligible = [i for i, values in enumerate(log_proba) if values is not None]
     values, scores = np.stack(rung_scores, -1), score([log_proba[i] for i in eligible])
     values[..., eligible] = scores.values
-    results = results_table(params, values, space.search.ranked_by, pooled=density is not None)
+    results = scoring.results_table(params, values, space.search.ranked_by, pooled=density is not None)
     y, weight = data.held_out.y, data.held_out.score_weight
     if space.search.ranked_by == "accuracy":
         chosen = results["rank_test_score"][eligible].argmin()
     else:
         candidates = [space.candidates[configurations[i][1]] for i in eligible]
         decays, rates = [c.weight_decay for c in candidates], [c.learning_rate for c in candidates]
-        chosen = one_standard_error(scores.losses, decays, weight, rates)
+        chosen = scoring.one_standard_error(scores.losses, decays, weight, rates)
     index = eligible[chosen]
     configuration, network = configurations[index], np.asarray(log_proba[index], dtype=np.float64)
     weights = space.pooling if isinstance(space.pooling, PoolWeights) else None
     if weights is None and (density is not None or space.calibrate):
-        weights = fit_pool_weights(network, density, y, data.log_prior, weight)
-    predicted = network if weights is None else pool(network, density, data.log_prior, weights)
+        weights = scoring.fit_pool_weights(network, density, y, data.log_prior, weight)
+    predicted = network if weights is None else scoring.pool(network, density, data.log_prior, weights)
     return SearchResult(
         configuration,
         space.configurations[configuration],

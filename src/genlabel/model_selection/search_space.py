@@ -168,10 +168,6 @@ class SearchSpace:
             seed=[data.seed, self.stream, 0 if fold is None else fold + 1],
         )
 
-    def fold_tasks(self, data: CVData, fit_labelers: FitLabelers) -> list[TrainingTask]:
-        """Return the training tasks of all folds, without mixing."""
-        return [self.make_task(data, fit_labelers, fold) for fold in range(len(data.folds))]
-
     def make_trainer(
         self,
         tasks: Sequence[TrainingTask],

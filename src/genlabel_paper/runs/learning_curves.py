@@ -13,7 +13,7 @@ from genlabel.attacks import Attack
 from genlabel.attacks.models import AttackedFleet
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.metrics import accuracy, index_labels, log_loss
-from genlabel.model_selection.labelers import prepare_labelers
+from genlabel.model_selection.refit import prepare_labelers
 from genlabel.model_selection.scoring import Scoring
 from genlabel.model_selection.search import EPOCHS_BETWEEN_ATTACKS
 from genlabel.model_selection.search_space import SearchSpace
@@ -115,7 +115,7 @@ def learning_curves(
             trainer.advance(epochs)
             return np.stack([np.concatenate(parts) for parts in recorded], 1)
 
-        folds = space.fold_tasks(data, labelers)
+        folds = [space.make_task(data, labelers, fold) for fold in range(len(data.folds))]
         if len(selected) < 2:
             folds = folds[:1]
         whole = space.make_task(data, labelers, None)
