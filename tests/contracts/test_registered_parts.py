@@ -17,6 +17,7 @@ from genlabel.labeling import Labeler
 from genlabel.mixing import KMixup, Mixer, MixParams, RegMixup
 from genlabel.mixing.base import blend
 from genlabel.registry import DENSITIES, LABELERS, MIXERS
+from genlabel.testing import check_density
 
 X, y = load_iris(return_X_y=True)
 FAST: dict[str, Any] = {
@@ -85,6 +86,10 @@ def test_parts_are_fitted_and_saved(model: Any, tmp_path: Path) -> None:
     again = load_model(save_model(model, tmp_path / "model"))
     np.testing.assert_array_equal(again.predict_proba(X), proba)
     assert repr(again.classifier.get_params()) == repr(model.get_params())
+
+
+def test_a_registered_density_passes_the_check() -> None:
+    check_density(DENSITIES.create("student-t"))
 
 
 def test_a_model_of_an_unknown_class_is_refused(tmp_path: Path) -> None:

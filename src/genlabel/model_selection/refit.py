@@ -33,18 +33,12 @@ MAX_EXCESS_LOSS = 0.1
 class FitResult:
     """The networks that predict, and their training."""
 
-    networks: Sequence[MLP]
-    """For features that all rows have standardized."""
-    labeler: Labeler
-    """The labeler of the chosen density; of the only one, if it is pooled with the network."""
-    losses: Sequence[float]
-    """Mean training loss of each epoch."""
-    epochs: int
-    """Epochs for which they were trained; with restored best epochs, the largest of these."""
-    trainer: Trainer | None = None
-    """Their training; None if they are those of the folds."""
-    trainer_index: int = 0
-    """Their index among the candidates of the trainer."""
+    networks: Sequence[MLP]  # for features that all rows have standardized
+    labeler: Labeler  # the labeler of the chosen density; of the only one, if it is pooled with the network
+    losses: Sequence[float]  # mean training loss of each epoch
+    epochs: int  # epochs for which they were trained; with restored best epochs, the largest of these
+    trainer: Trainer | None = None  # their training; None if they are those of the folds
+    trainer_index: int = 0  # their index among the candidates of the trainer
 
 
 def prepare_labelers(

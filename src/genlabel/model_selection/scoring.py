@@ -41,12 +41,9 @@ class Scores(NamedTuple):
 
     values: Array
     """(2, 2, folds, candidates): of the networks alone, and as candidates are compared; of each, accuracy, log-loss."""
-    losses: Array
-    """Loss of each row, as candidates are compared, (candidates, n)."""
-    mean_loss: Array
-    """Mean of these losses with the weights of the rows, (candidates,)."""
-    rank: NDArray[np.int64]
-    """Rank of each candidate in a halving search, from 1."""
+    losses: Array  # loss of each row, as candidates are compared, (candidates, n)
+    mean_loss: Array  # mean of these losses with the weights of the rows, (candidates,)
+    rank: NDArray[np.int64]  # rank of each candidate in a halving search, from 1
 
 
 Pooling = PoolWeights | str | None

@@ -46,18 +46,12 @@ class SearchResult:
     """The configuration that a search chose, and the scores of all of them."""
 
     configuration: Configuration
-    params: dict[str, Any]
-    """Its parameters, by the names of the estimator's."""
-    index: int
-    """Its row in the results."""
-    results: dict[str, Any]
-    """In the form of `GridSearchCV.cv_results_`."""
-    epochs: int
-    """Epochs for which it is trained."""
-    max_epochs: int
-    """Epochs of the longest training; a schedule of the learning rate ends with them."""
-    pool_weights: PoolWeights | None
-    """None predicts by the network alone."""
+    params: dict[str, Any]  # its parameters, by the names of the estimator's
+    index: int  # its row in the results
+    results: dict[str, Any]  # in the form of `GridSearchCV.cv_results_`
+    epochs: int  # epochs for which it is trained
+    max_epochs: int  # epochs of the longest training; a schedule of the learning rate ends with them
+    pool_weights: PoolWeights | None  # None predicts by the network alone
     fleet: Fleet | None = None
     """The networks of the folds, each for features that its fold has standardized; None if there were no folds."""
     log_proba: NDArray[np.float32] | None = None

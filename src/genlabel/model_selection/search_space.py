@@ -46,8 +46,7 @@ class MixingConfig:
     clean_fraction: float = 0.0
     params: Mapping[str, Any] = field(default_factory=dict)
     """The parameters of the estimator in which the mixing configurations of a search differ."""
-    hidden: tuple[int, ...] | None = None
-    """Hidden layers of the network; None are those of the space."""
+    hidden: tuple[int, ...] | None = None  # hidden layers of the network; None are those of the space
 
     @property
     def mixes(self) -> bool:
@@ -74,25 +73,19 @@ class SearchSpace:
     """Ways of mixing, the candidates that are trained under each of them, and the options of their search."""
 
     search: CandidateSearch
-    training: TrainingOptions
-    """Checked, with an optimizer and a device in place of their names."""
-    hidden: tuple[int, ...]
-    """Hidden layers of the networks whose mixing configuration states none."""
+    training: TrainingOptions  # checked, with an optimizer and a device in place of their names
+    hidden: tuple[int, ...]  # hidden layers of the networks whose mixing configuration states none
     mixing: Sequence[MixingConfig]
-    labelers: Sequence[Labeler]
-    """Not fitted; the target of a candidate is a weighted sum of their labels."""
+    labelers: Sequence[Labeler]  # not fitted; the target of a candidate is a weighted sum of their labels
     candidates: Sequence[Hyperparameters]
-    params: Sequence[Mapping[str, Any]]
-    """The parameters of the estimator in which the candidates differ."""
-    densities: Sequence[ClassDensity] = ()
-    """Each makes a labeler of its own, after `labelers`."""
+    params: Sequence[Mapping[str, Any]]  # the parameters of the estimator in which the candidates differ
+    densities: Sequence[ClassDensity] = ()  # each makes a labeler of its own, after `labelers`
     priors: Any = "auto"
     """Class priors of the densities' labels."""
     feature_space: SearchSpace | None = None
     """Training of the networks in whose features the densities live; None is the input space."""
     pooling: Pooling = None
-    calibrate: bool = False
-    """True if a network that is not pooled with a density is pooled with the class priors."""
+    calibrate: bool = False  # True if a network that is not pooled with a density is pooled with the class priors
     label_params: frozenset[str] = frozenset()
     """Parameters of the candidates that have no effect where nothing is mixed."""
     exclude_intrusion: bool = False
@@ -275,17 +268,15 @@ def progressively_fewer(space: SearchSpace, subsets: Subsets) -> Iterator[Subset
 
 def cap_candidates(space: SearchSpace, subsets: Subsets, tasks: Sequence[TrainingTask]) -> Subsets:
     """Return the subsets of configurations, smaller if their networks together have very many parameters."""
-    n_in, n_out = tasks[0].X.shape[1], tasks[0].num_classes
     sizes = []  # parameters of a network with each way of mixing
     for config in space.mixing:
-        layers = (n_in, *(space.hidden if config.hidden is None else config.hidden), n_out)
-        sizes.append(sum((before + 1) * after for before, after in pairwise(layers)))
-    result, count = subsets, len(union(subsets))
+        hidden = space.hidden if config.hidden is None else config.hidden
+        layers = pairwise((tasks[0].X.shape[1], *hidden, tasks[0].num_classes))
+        sizes.append(sum((before + 1) * after for before, after in layers))
     for result in islice(progressively_fewer(space, subsets), 3):
         if len(tasks) * sum(sizes[m] for m, _ in union(result)) <= MAX_PARAMETERS:
             break
-    tried = len(union(result))
-    if tried < count:
+    if (tried := len(union(result))) < (count := len(union(subsets))):
         message = f"a network has {max(sizes):,} parameters: the search tries {tried} of {count} candidates"
         warn("candidates", message, UserWarning)
     return result

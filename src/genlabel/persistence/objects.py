@@ -92,8 +92,7 @@ def class_by_name(name: str) -> type[Any]:
     Traceback (most recent call last):
     ValueError: the class 'os.system' is not allowed in a saved model; import the package that registers it, if any
     """
-    cls = _allowed_class(name)
-    if cls is None:
+    if (cls := _allowed_class(name)) is None:
         hint = "import the package that registers it, if any"
         raise ValueError(f"the class {name!r} is not allowed in a saved model; {hint}")
     return cls
