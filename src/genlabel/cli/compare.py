@@ -102,11 +102,9 @@ def compare(
             settings = {"target": target, **reading.settings(), "methods": method_settings}
             settings["splits"] = (seed, test_size, min_class_size)
             records = records_path(name, Path(path), settings)
-        from genlabel.densities.candidates import named_densities
         from genlabel.evaluation.records.schema import COMPARISON
         from genlabel.evaluation.records.store import check_store
 
-        named_densities(density)  # raises for an unknown name
         check_store(records, COMPARISON, restart)
         finished = f"finished fits are in {records}; run the same command to resume"
         with (
@@ -118,8 +116,10 @@ def compare(
             from joblib import cpu_count
 
             from genlabel.data.tables.table import drop_rare_classes
+            from genlabel.densities.candidates import named_densities
             from genlabel.evaluation import comparison
 
+            named_densities(density)  # raises for an unknown name
             table = options.load_source(path, target, reading, seed)
             table = table if min_class_size is None else drop_rare_classes(table, min_class_size)
             result = comparison.run_comparison(

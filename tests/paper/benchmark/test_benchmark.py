@@ -743,7 +743,7 @@ def test_help_lists_the_options() -> None:
         "records",
         "restart",
         "report-only",
-        "picture",
+        "figure",
         "output",
     ):
         assert f"--{name}" in options
