@@ -53,7 +53,7 @@ DECLARED_CLASSES: dict[str, str] = {
     "LinearLabel": "linear",
     "LogisticLabel": "logistic sigma",
     "AutoAttack": "AutoAttack eps norm bounds batch_size",
-    "Boundary": "Boundary eps steps draws bounds",
+    "Boundary": "Boundary eps norm steps draws bounds",
     "FGSM": "fgsm eps norm bounds targeted",
     "PGD": "PGD eps norm steps step_size restarts random_start bounds targeted",
     "Adam": "adam betas eps milestones decay",
