@@ -73,7 +73,7 @@ bench: $(VENV)/.run          ## ratios against a peer, measured side by side
 	$(BIN)/python benchmarks/run.py
 
 gallery: $(VENV)/.run        ## figure 6 of the paper, in build/gallery
-	$(BIN)/genlabel reproduce figure6 --budget smoke --records build/gallery/figure6.sqlite --pictures build/gallery
+	$(BIN)/genlabel reproduce figure6 --budget smoke --records build/gallery/figure6.sqlite --figures build/gallery
 
 dist: $(VENV)/.release       ## wheel and source archive of the version, in dist, checked
 	rm -rf dist

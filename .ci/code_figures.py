@@ -87,6 +87,19 @@ def single_use(modules: Sequence[Module]) -> Iterator[str]:
                 yield f"{module.path}:{line} {name}"
 
 
+def single_callers(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield public functions and methods that are used once in the sources, in their own module."""
+    counts = {module.path: Counter(re.findall(r"\w+", module.text)) for module in modules}
+    total = sum(counts.values(), Counter[str]())
+    stubs = {text.rpartition(".")[2] for text in public_names(modules)}
+    for module in modules:
+        for node in module.nodes:
+            if not isinstance(node, FUNCTIONS) or node.name.startswith("_") or node.name in stubs:
+                continue
+            if total[node.name] == counts[module.path][node.name] == 2:
+                yield f"{module.path}:{node.lineno} {node.name}"
+
+
 def _private(module: Module) -> Iterator[tuple[str, int]]:
     for node in module.nodes:
         if isinstance(node, FUNCTIONS) and node.name.startswith("_") and not node.name.startswith("__"):
@@ -219,6 +232,7 @@ FIGURES: dict[str, tuple[str, Callable[[Sequence[Module]], Iterator[str]]]] = {
     "long_modules": ("modules of more than 400 lines", long_modules),
     "private": ("private functions and methods (_name)", private_functions),
     "single_use": ("private functions, name used once in its module", single_use),
+    "single_callers": ("public functions, used once, in their module", single_callers),
     "classes": ("classes", class_names),
     "repeated_classes": ("class names defined more than once", repeated_classes),
     "docstrings": ("docstrings that start with What, How, Of, ...", docstrings),

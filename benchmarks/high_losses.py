@@ -36,7 +36,7 @@ def run(seed: int, folder: Path, data_home: Path | None, jobs: int) -> pd.DataFr
     return run_benchmark(
         dataset_ids(data_home, max_features=20, min_rows=100, max_rows=2000),
         {name: methods[name] for name in METHODS},
-        repeats=1,
+        n_splits=1,
         test_size=0.3,
         seed=seed,
         records=folder / f"{seed}.sqlite",

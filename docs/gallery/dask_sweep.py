@@ -23,8 +23,8 @@ methods["likelihood"] = GenerativeClassifier(KernelDensity("likelihood"))
 with LocalCluster(
     n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0"
 ) as cluster:
-    records = run_comparison(load_table("wine"), methods, repeats=3, dask=cluster.scheduler_address).frame
-    here = run_comparison(load_table("wine"), {"0.2": methods["0.2"]}, repeats=1).frame
+    records = run_comparison(load_table("wine"), methods, n_splits=3, dask=cluster.scheduler_address).frame
+    here = run_comparison(load_table("wine"), {"0.2": methods["0.2"]}, n_splits=1).frame
 
 loss = records.pivot_table(index="method", columns="split", values="log_loss")
 assert here["log_loss"][0] == loss.loc["0.2", 0]

@@ -356,9 +356,9 @@ class ProgressDisplay(Callback):
     def on_run_start(self, plan: RunPlan) -> None:
         """Print the numbers of records, and begin to count."""
         if plan.cached or plan.stale:
-            self.print(f"{self.unit}s on record: {plan.cached}; to do: {plan.todo}")
+            self.print(f"{self.unit}s recorded: {plan.cached}; to do: {plan.todo}")
         if plan.stale:
-            self.print(f"{self.unit}s on record with other settings or data, which will be done again: {plan.stale}")
+            self.print(f"{self.unit}s recorded with other settings or data, which will be done again: {plan.stale}")
         self.start(plan.todo)
 
     def on_trial_start(self, trial: Any) -> None:

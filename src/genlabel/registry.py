@@ -67,19 +67,22 @@ class Registry(Generic[_T]):
 
     def names(self) -> tuple[str, ...]:
         """Return all names: ours in the order of registration, then those of other packages."""
+        return tuple(self.factories())
+
+    def factories(self) -> dict[str, partial[_T]]:
+        """Return functions by name that create an instance."""
         self._load()
-        return tuple(self._factories)
+        return dict(self._factories)
 
     def classes(self) -> dict[str, type[_T]]:
         """Return the classes by name."""
-        self._load()
-        return {name: cast(type[_T], factory.func) for name, factory in self._factories.items()}
+        return {name: cast(type[_T], factory.func) for name, factory in self.factories().items()}
 
     def create(self, name: str, also: str = "") -> _T:
         """Return a new instance by name; the error for an unknown name also suggests `also`."""
-        self._load()
-        check_choice(self.kind, name, self._factories, also)
-        return self._factories[name]()
+        factories = self.factories()
+        check_choice(self.kind, name, factories, also)
+        return factories[name]()
 
     def _load(self) -> None:
         """Import our packages and then the modules of the entry points, once."""
@@ -99,7 +102,7 @@ DENSITIES: Registry[Any] = Registry("density", "genlabel.densities")
 MIXERS: Registry[Any] = Registry("mixer", "genlabel.mixing")
 """Mixers by name."""
 LABELERS: Registry[Any] = Registry("labeler", "genlabel.labeling")
-"""Labelers by name."""
+"""Labelers by name; OnlineGenLabel has none, because its density needs the number of classes."""
 SAMPLERS: Registry[Any] = Registry("sampler", "genlabel.mixing", "genlabel.labeling")
 """Samplers by name."""
 ATTACKS: Registry[Any] = Registry("attack", "genlabel.attacks")

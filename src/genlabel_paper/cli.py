@@ -26,7 +26,7 @@ from genlabel_paper.registry import COMPUTED, check_ids, find
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genlabel.evaluation.records import RecordSet
+    from genlabel.evaluation.records.schema import RecordSet
     from genlabel_paper.report.experiment import Experiment
     from genlabel_paper.runs.cells import Cell
 
@@ -234,8 +234,7 @@ def _run(
 
 def _read(records: Path, needed: bool) -> RecordSet:
     """Return the records of a file, or none if they are not needed."""
-    from genlabel.evaluation.records import RecordSet
-    from genlabel.evaluation.records.schema import make_frame
+    from genlabel.evaluation.records.schema import RecordSet, make_frame
     from genlabel_paper.exports import load_records
     from genlabel_paper.runs.cells import PAPER_SCHEMA
 

@@ -103,7 +103,7 @@ def test_scores_equal_scikit_learn_on_refitted_estimators() -> None:
         "generative": GenerativeClassifier(),
         "own seed": MixupClassifier(random_state=99).set_params(training__learning_rate=0.1, training__epochs=5),
     }
-    results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
+    results = compare(table, methods, n_splits=2, test_size=0.4, seed=7)
     assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params", "held_out"]
     assert results["method"].tolist() == [*methods] * 2
     cutter = StratifiedShuffleSplit(2, test_size=0.4, random_state=7)
@@ -132,15 +132,15 @@ def test_comparison_is_reproducible_and_leaves_its_methods_unfitted() -> None:
     first = compare(
         small_table(20, 20),
         methods,
-        repeats=2,
+        n_splits=2,
         callback=LambdaCallback(on_trial_end=lambda result: steps.append((result.trial.method, result.trial.split))),
     )
     assert steps == [("mixup", 0), ("logistic", 0), ("mixup", 1), ("logistic", 1)]
     assert not hasattr(methods["mixup"], "classes_")
     assert methods["mixup"].random_state is None
-    again = compare(small_table(20, 20), methods, repeats=2)
+    again = compare(small_table(20, 20), methods, n_splits=2)
     pd.testing.assert_frame_equal(first.drop(columns="seconds"), again.drop(columns="seconds"))
-    other_seed = compare(small_table(20, 20), methods, repeats=2, seed=1)
+    other_seed = compare(small_table(20, 20), methods, n_splits=2, seed=1)
     assert not first["log_loss"].equals(other_seed["log_loss"])
 
 
@@ -154,8 +154,8 @@ class Broken(Certain):
 def test_a_failed_fit_is_reported() -> None:
     methods = {"certain": Certain(), "broken": Broken()}
     with pytest.raises(RuntimeError, match="RuntimeError"):
-        compare(small_table(20, 20), methods, repeats=2)
-    result = run_comparison(small_table(20, 20), methods, repeats=2)
+        compare(small_table(20, 20), methods, n_splits=2)
+    result = run_comparison(small_table(20, 20), methods, n_splits=2)
     assert result.frame["method"].tolist() == ["certain"] * 2
     assert [(fit.method, fit.split) for fit in result.failures] == [("broken", 0), ("broken", 1)]
 
@@ -179,13 +179,13 @@ def test_records_belong_to_a_table_and_its_settings(tmp_path: Path) -> None:
 
 
 def test_log_loss_is_finite() -> None:
-    results = compare(small_table(20, 20), {"certain": Certain()}, repeats=1, test_size=0.5)
+    results = compare(small_table(20, 20), {"certain": Certain()}, n_splits=1, test_size=0.5)
     assert results["log_loss"].item() == pytest.approx(-np.log(1e-15) / 2)
     assert results["accuracy"].item() == 0.5
 
 
 def test_summary_is_mean_and_standard_deviation() -> None:
-    results = compare(small_table(20, 20), {"b": LogisticRegression(), "a": GenerativeClassifier()}, repeats=3)
+    results = compare(small_table(20, 20), {"b": LogisticRegression(), "a": GenerativeClassifier()}, n_splits=3)
     summary = summarize(results)
     assert summary.index.tolist() == ["b", "a"]
     losses = results.loc[results["method"] == "a", "log_loss"].to_numpy()
@@ -201,7 +201,7 @@ def test_training_rows_have_two_of_each_class() -> None:
             smallest_counts.append(int(np.unique(y, return_counts=True)[1].min()) if len(set(y)) == 3 else 0)
             return super().fit(X, y)
 
-    compare(small_table(37, 4, 4), {"counting": Counting()}, repeats=30)
+    compare(small_table(37, 4, 4), {"counting": Counting()}, n_splits=30)
     assert len(smallest_counts) == 30
     assert min(smallest_counts) >= 2
 
@@ -225,7 +225,7 @@ def test_default_methods(density: str, count: int) -> None:
         ((20, 20), {"test_size": 0.97}, "test_size=0.97"),
         ((60, 60), {"test_size": 0.97}, "test_size"),
         ((20, 20), {"test_size": 1.5}, "test_size=1.5"),
-        ((20, 20), {"repeats": 0}, "repeats=0"),
+        ((20, 20), {"n_splits": 0}, "n_splits=0"),
         ((20, 20), {"seed": -1}, "seed=-1"),
     ],
 )
@@ -247,7 +247,7 @@ def test_compare_prints_the_numbers_it_writes(workdir: Path) -> None:
     assert result.exit_code == 0, result.output
     written = pd.read_csv(workdir / "out/results.csv")
     assert len(written) == 14
-    expected = compare(group_duplicates(load_table("iris")), default_methods(density="gaussian", epochs=2), repeats=2)
+    expected = compare(group_duplicates(load_table("iris")), default_methods(density="gaussian", epochs=2), n_splits=2)
     np.testing.assert_allclose(written["accuracy"], expected["accuracy"])
     np.testing.assert_allclose(written["log_loss"], expected["log_loss"])
     assert written["params"].tolist() == [json.dumps(params) for params in expected["params"]]
@@ -270,7 +270,7 @@ def test_compare_prints_the_numbers_it_writes(workdir: Path) -> None:
     assert "wrote out/figure.png, out/results.csv" in result.stdout
     outputs = ["--output", "out/figure.png", "--report", "out/it's.html", "--no-diagnosis"]
     again = invoke("iris", *FAST, *outputs)
-    assert "fits on record: 14; to do: 0" in again.stderr
+    assert "fits recorded: 14; to do: 0" in again.stderr
     # Nothing is fitted again: the seconds come from the records.
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]
     assert "wrote out/figure.png, out/it's.html, out/it's.json" in again.stdout
@@ -308,14 +308,14 @@ def test_other_settings_have_another_records_file(people: Path, monkeypatch: pyt
     for count, arguments in enumerate(runs, 1):
         result = invoke(*arguments)
         assert result.exit_code == 0, result.output
-        assert "on record" not in result.stderr
+        assert "recorded" not in result.stderr
         files = sorted(path.name for path in (people.parent / "build").glob("*.sqlite"))
         assert len(files) == count
     assert all(re.fullmatch(r"compare-people-[0-9a-f]{6}\.sqlite", name) for name in files)
-    assert "fits on record: 1; to do: 0" in invoke(*runs[0]).stderr
-    assert "fits on record: 1; to do: 0" in invoke(str(people), *common, "--network", "mlp").stderr
+    assert "fits recorded: 1; to do: 0" in invoke(*runs[0]).stderr
+    assert "fits recorded: 1; to do: 0" in invoke(str(people), *common, "--network", "mlp").stderr
     assert (
-        "fits on record: 1; to do: 1"
+        "fits recorded: 1; to do: 1"
         in invoke("people.csv", "--target", "label", "--n-splits", "2", "--jobs", "1").stderr
     )
 
@@ -324,8 +324,8 @@ def test_stale_records_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     ProgressDisplay("loading").on_run_start(RunPlan(todo=5, cached=3, stale=2))
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "fits on record: 3; to do: 5",
-        "fits on record with other settings or data, which will be done again: 2",
+        "fits recorded: 3; to do: 5",
+        "fits recorded with other settings or data, which will be done again: 2",
     ]
 
 
@@ -632,7 +632,7 @@ def test_the_epochs_of_every_fit_are_reported() -> None:
         "searched": MixupClassifier.from_paper(training__epochs=3),
         "fixed": MixupClassifier.from_paper(training__learning_rate=0.1, training__epochs=4),
     }
-    compare(load_table("iris"), methods, repeats=2, callback=EpochCounter())
+    compare(load_table("iris"), methods, n_splits=2, callback=EpochCounter())
     # A search without halving refits the chosen candidate; halving has trained it already.
     assert epochs == {
         (name, split): n for name, n in (("halved", 5), ("searched", 6), ("fixed", 4)) for split in (0, 1)

@@ -191,7 +191,7 @@ def test_standard_input(workdir: Path, packed: bool) -> None:
     assert result["log_loss"] == scores("t.csv", "--target", "label", method="logistic")["log_loss"]
     assert (workdir / "compare-stdin.png").exists()
     again = invoke("-", "--target", "label", standard_input=piped)
-    assert "fits on record: 24; to do: 0" in again.stderr
+    assert "fits recorded: 24; to do: 0" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_an_interrupted_run_resumes(workdir: Path, monkeypatch: pytest.MonkeyPat
     assert "run the same command to resume" in first.stderr
     second = invoke("t.csv", "--target", "label", "--n-splits", "15")
     assert second.exit_code == 0
-    assert "fits on record: 45; to do: 15" in second.stderr
+    assert "fits recorded: 45; to do: 15" in second.stderr
 
 
 def test_output_survives_an_ascii_terminal(workdir: Path, start_command: Callable[..., Any]) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, margins
 from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
+from genlabel.registry import ATTACKS as REGISTRY
 from genlabel.testing import check_attack
 from genlabel.training.fleet import Fleet
 from genlabel.training.networks import MLP
@@ -41,6 +42,9 @@ IMAGE_ATTACKS: list[Any] = [
     pytest.param(AutoAttack(0.4), marks=AUTOATTACK),
     pytest.param(AutoAttack(2.5, "l2", batch_size=7), marks=AUTOATTACK),
 ]
+UNTESTED = [name for name, cls in REGISTRY.classes().items() if cls not in (FGSM, PGD, Boundary, AutoAttack)]
+ATTACKS += [REGISTRY.create(name) for name in UNTESTED if not REGISTRY.classes()[name].images_only]
+IMAGE_ATTACKS += [REGISTRY.create(name) for name in UNTESTED]
 every = pytest.mark.parametrize("attack", ATTACKS, ids=repr)
 on_images = pytest.mark.parametrize("attack", IMAGE_ATTACKS, ids=repr)
 

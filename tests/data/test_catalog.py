@@ -11,8 +11,9 @@ import pytest
 from sklearn import datasets as embedded
 from sklearn.dummy import DummyClassifier
 
-from genlabel.data.datasets import SYNTHETIC, load_table
+from genlabel.data.datasets import load_table
 from genlabel.data.datasets.catalog import EMBEDDED, find_source
+from genlabel.data.datasets.synthetic import SYNTHETIC
 from genlabel.data.tables import table_pipeline
 
 

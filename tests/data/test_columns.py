@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.data.tables import ColumnSpec
-from genlabel.data.tables.columns import convert_columns, plan_columns
+from genlabel.data.tables.columns import ColumnSpec, convert_columns, plan_columns
 from genlabel.data.tables.parse_values import infer_date_format, parse_dates, parse_numbers
 
 VALUES = [float(v) for v in np.random.default_rng(0).uniform(-9_999, 9_999, 50).round(2)]

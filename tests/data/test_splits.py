@@ -53,7 +53,7 @@ def test_rows_of_groups_are_held_out_as_often_as_single_rows() -> None:
     assert held_out_share[~twice].mean() == pytest.approx(0.3, abs=0.02)
 
 
-def test_more_repeats_keep_the_first_splits() -> None:
+def test_more_splits_keep_the_first_splits() -> None:
     for table in (make(100), make(100, groups=np.repeat(np.arange(50), 2))):
         few, many, other = (make_splits(table, r, 0.3, s) for r, s in ((2, 0), (5, 0), (2, 1)))
         assert all((a[1] == b[1]).all() for a, b in zip(few, many[:2], strict=True))

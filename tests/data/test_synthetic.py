@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from genlabel.data.datasets import SYNTHETIC
 from genlabel.data.datasets.synthetic import (
     CUBE_2D_CENTERS,
     CUBE_3D_CENTERS,
     NINE_CENTERS,
+    SYNTHETIC,
     make_circle,
     make_circle_3d,
     make_cube_2d,

@@ -295,9 +295,9 @@ def test_sample_weights_and_class_weights_are_those_of_the_fit() -> None:
 @pytest.mark.parametrize(
     "y, sample_weight, message",
     [
-        ([0] * 9, None, r"y has shape \(9,\); expected \(10,\)"),
-        ([0] * 9 + [7], None, r"y has labels \[7\]"),
-        ([0] * 10, [-1.0] * 10, "sample_weight must be finite"),
+        ([0] * 9, None, r"\(9,\)"),
+        ([0] * 9 + [7], None, "labels"),
+        ([0] * 10, [-1.0] * 10, "sample_weight"),
     ],
 )
 def test_bad_rows_of_intervals_are_an_error(y: Any, sample_weight: Any, message: str) -> None:

@@ -299,7 +299,7 @@ def test_folds_can_be_given() -> None:
         MixupClassifier(random_state=0).set_params(search__cv=list(splitter.split(X, y)), training__epochs=3).fit(X, y)
     )
     np.testing.assert_array_equal(by_rows.cv_results_["mean_test_score"], by_splitter.cv_results_["mean_test_score"])
-    with pytest.raises(ValueError, match="no training row of class 0"):
+    with pytest.raises(ValueError, match="class 0"):
         MixupClassifier().set_params(search__cv=[(np.arange(50, 150), np.arange(50))], training__epochs=3).fit(X, y)
     for bad in ("six", 1, 0, 2.5):
         with pytest.raises(ValueError, match="cv="):

@@ -123,8 +123,8 @@ def test_grid_search_goes_through_estimator_and_sampler() -> None:
     [
         ({"estimator": KNeighborsClassifier()}, "sample_weight"),
         ({"estimator": make_pipeline(StandardScaler(), LogisticRegression())}, "pipeline"),
-        ({"sampler": "smote"}, "sampler='smote' must be a Sampler, such as GenMix"),
-        ({"synthetic_weight": 0.0}, "synthetic_weight=0.0 must be a finite number above 0"),
+        ({"sampler": "smote"}, "smote"),
+        ({"synthetic_weight": 0.0}, "synthetic_weight"),
     ],
 )
 def test_bad_parameters_are_named(params: dict[str, Any], match: str) -> None:

@@ -176,15 +176,15 @@ def test_each_subset_is_a_classifier_of_its_own() -> None:
 
 
 def test_a_subset_without_candidates_is_an_error() -> None:
-    with pytest.raises(ValueError, match="subset 'none' contains none of the 44"):
+    with pytest.raises(ValueError, match="'none'"):
         PAPER.fit_subsets(*load_iris(return_X_y=True), {"none": lambda params: False})
 
 
 def test_an_attack_scores_the_network_alone() -> None:
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="use pool_with_density=None"):
+    with pytest.raises(ValueError, match="pool_with_density"):
         GenLabelClassifier().set_params(search__scoring=FGSM(0.2), **SHORT).fit(X, y)
-    with pytest.raises(ValueError, match="scoring='robust' is not known"):
+    with pytest.raises(ValueError, match="scoring"):
         GenLabelClassifier().set_params(search__scoring="robust", **SHORT).fit(X, y)
 
 

@@ -138,7 +138,7 @@ def test_table_end_to_end(tmp_path: Path) -> None:
     assert len(before) == 12
     code, text = run(*words)
     assert code == 0
-    assert "cells on record: 12; to do: 0" in text
+    assert "cells recorded: 12; to do: 0" in text
     pd.testing.assert_frame_equal(load_records(store, PAPER_SCHEMA).frame, before)
 
     code, text = run("reproduce", "table4", "--report-only", "--report", page, "--records", store, "--export", exports)
@@ -268,7 +268,7 @@ def test_killed_run_resumes_to_the_same_records(tmp_path: Path) -> None:
     assert 0 < done < _count(whole)
     code, text = run(*words, "--records", killed)
     assert code == 0, text
-    assert f"cells on record: {done}" in text
+    assert f"cells recorded: {done}" in text
     pd.testing.assert_frame_equal(
         load_records(killed, PAPER_SCHEMA).frame[SAME], load_records(whole, PAPER_SCHEMA).frame[SAME]
     )

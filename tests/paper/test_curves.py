@@ -7,8 +7,14 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from genlabel.data.datasets import SYNTHETIC
-from genlabel.data.datasets.synthetic import FOUR_CENTERS, FOUR_DEVIATIONS, SPHERES, make_circle_3d, make_four_gaussians
+from genlabel.data.datasets.synthetic import (
+    FOUR_CENTERS,
+    FOUR_DEVIATIONS,
+    SPHERES,
+    SYNTHETIC,
+    make_circle_3d,
+    make_four_gaussians,
+)
 from genlabel_paper.runs.curves import NORMS, curve_distances, equidistance_error, true_curves
 
 PLANE_DATASETS = ["circle", "moon", "two-circle", "v", "ket", "y"]

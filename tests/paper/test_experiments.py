@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.data.datasets import SYNTHETIC
+from genlabel.data.datasets.synthetic import SYNTHETIC
 from genlabel_paper import experiments
 from genlabel_paper.experiments import table1, table2, table3, table4, table5, table6, table8, table9
 from genlabel_paper.experiments.statistics import study_means

@@ -289,7 +289,7 @@ def test_table7_on_digits_end_to_end(rows: list[str], tmp_path: Path, monkeypatc
 
     code, text = run(*words, "--dataset", "digits")
     assert code == 0
-    assert f"cells on record: {count}; to do: 0" in text
+    assert f"cells recorded: {count}; to do: 0" in text
     code, text = run("reproduce", "table7", "--report-only", "--report", page, "--records", store, "--export", exports)
     assert code == 0, text
     assert f"{100 * records['best_accuracy'].iloc[0]:.2f}" in page.read_text()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from genlabel.attacks import FGSM
-from genlabel.data.datasets import SYNTHETIC, load_openml
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.synthetic import SYNTHETIC
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.runs import table_settings
 from genlabel_paper.runs.cells import Cell, TrialKey, split_reading

@@ -18,7 +18,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from genlabel import diagnose, write_report
-from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
+from genlabel.data.tables import Table, make_splits, table_pipeline
+from genlabel.data.tables.columns import ColumnSpec
 from genlabel.evaluation.comparison import PRIOR_BASELINE, compare, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.diagnose import SENTENCES, DiagnosisVerdict
@@ -53,7 +54,7 @@ def diagnosed() -> Diagnosis:
 
 @pytest.fixture(scope="module")
 def results() -> pd.DataFrame:
-    return compare(make_table(PLAIN), METHODS, repeats=5)
+    return compare(make_table(PLAIN), METHODS, n_splits=5)
 
 
 def rename_classes(diagnosis: Diagnosis, names: list[str]) -> Diagnosis:
@@ -130,7 +131,7 @@ def reports(results: pd.DataFrame, diagnosed: Diagnosis, tmp_path_factory: pytes
         "not trusted": (table, results, not_trusted),
         "four features": (table, None, with_four_features(diagnosed)),
         "many classes": with_many_classes(diagnosed),
-        "two classes": (two_classes, compare(two_classes, METHODS, repeats=5)),
+        "two classes": (two_classes, compare(two_classes, METHODS, n_splits=5)),
     }
     for kind, arguments in parts.items():
         text = HOSTILE[0] if kind == "hostile" else "words"

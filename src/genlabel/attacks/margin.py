@@ -200,7 +200,7 @@ def margins(
     attacked: Any = AttackedNetwork(model) if isinstance(model, nn.Module) else model
     if isinstance(attacked, AttackedModel):
         if attacked.batch_shape:
-            raise ValueError(f"model is {attacked.batch_shape[0]} models; pass one of them as an AttackedNetwork")
+            raise ValueError(f"model is a batch of {attacked.batch_shape[0]} models; pass one, as an AttackedNetwork")
         points = np.asarray(as_numpy(X), dtype=np.float64)
         if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
             raise ValueError(f"X has shape {points.shape}; margins need finite points (m, d), at least one")
@@ -375,7 +375,7 @@ def _unit_noise(count: int, ends: Tensor, rng: Generator) -> Tensor:
 
 
 def _bisect(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, tolerance: float) -> Tensor:
-    """Cut each path at a misclassified point; a point that is nearer by the fraction `tolerance` is correct."""
+    """Shorten each path by bisection until its end lies within the fraction `tolerance` of the boundary."""
     low, high = torch.zeros_like(ends[..., :1]), torch.ones_like(ends[..., :1])
     for _ in range(MAX_BISECTIONS):
         if bool((high - low <= tolerance * high).all()):

@@ -157,7 +157,7 @@ def _read_attacks(attack: str | Attack | Iterable[str | Attack], eps: float | No
         check_choice("attack", item, names, also="an Attack such as PGD(steps=50)")
         if images and (eps is None or eps >= 1.0):
             raise ValueError(f"eps={eps} must be a fraction of the range [0, 1] of a pixel, such as 0.1 or 2 / 255")
-        result[item] = classes[item](**changes)
+        result[item] = ATTACKS.factories()[item](**changes)
     return result
 
 

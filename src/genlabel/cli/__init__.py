@@ -23,8 +23,6 @@ from genlabel.cli.fit import fit
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
 
-__all__ = ["main"]
-
 app = typer.Typer(
     name="genlabel",
     help="Mixup whose labels come from learned class densities.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,25 +21,18 @@ MAX_DEFAULT_JOBS = 4
 """Maximum of the default number of processes: each needs the memory of a Python with torch."""
 
 
-Density = StrEnum(
-    "Density",
-    ["stacked", "discriminant", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", "auto"],
-)
-"""Names of densities; a test compares them with the registry, whose import is slow."""
-
-
 def compare(
     context: typer.Context,
     source: options.Source,
     target: options.Target = None,
     network: options.NetworkName = "mlp",
     density: Annotated[
-        Density,
+        str,
         typer.Option(
             help="Class densities of GenLabel: a stacked density, selected and calibrated on held-out rows, or a "
-            "single family; auto chooses between gaussian and kernel."
+            "single family by its registered name, such as kernel; auto chooses between gaussian and kernel."
         ),
-    ] = Density.stacked,
+    ] = "stacked",
     paper: Annotated[
         bool,
         typer.Option(
@@ -113,7 +105,7 @@ def compare(
         figure_path = output or Path(f"compare-{name}.png")
         options.check_outputs(path, output=figure_path, csv=csv)
         options.check_report(report, path)
-        method_settings = (hidden, density.value, epochs or "auto", paper)
+        method_settings = (hidden, density, epochs or "auto", paper)
         if records is None:
             settings = {"target": target, **reading.settings(), "methods": method_settings}
             settings["splits"] = (seed, test_size, min_class_size)
@@ -132,8 +124,10 @@ def compare(
             from joblib import cpu_count
 
             from genlabel.data.tables.table import drop_rare_classes
+            from genlabel.densities.candidates import named_densities
             from genlabel.evaluation import comparison
 
+            named_densities(density)  # raises for an unknown name
             table = options.load_source(path, target, reading, seed)
             table = table if min_class_size is None else drop_rare_classes(table, min_class_size)
             result = comparison.run_comparison(

@@ -93,7 +93,7 @@ def make_folds(
     if not folds:
         raise ValueError(f"cv={cv!r} gives no folds; {HINT}")
     if any(len(fold.valid) == 0 for fold in folds):
-        raise ValueError(f"a fold of cv={cv!r} holds out no row of positive weight; use fewer folds")
+        raise ValueError(f"a fold of cv={cv!r} holds out no row; use fewer folds")
     return folds
 
 

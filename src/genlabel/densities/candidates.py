@@ -26,7 +26,7 @@ MAX_MIXTURE_FEATURES = 100
 
 
 def default_candidates() -> dict[str, ClassDensity]:
-    """Return the 48 candidates by default: 27 on the features as given, 21 on power-transformed ("warped") features."""
+    """Return the 48 candidates by default: 27 on the given features, 21 on power-transformed ones, named "warped"."""
     shrunk, shared = (
         {f"kernel {h:g} {covariance}": KernelDensity(h, False, covariance, MAX_KERNELS) for h in BANDWIDTHS}
         for covariance in ("shrunk", "shared")
@@ -44,9 +44,9 @@ def default_candidates() -> dict[str, ClassDensity]:
         for components in COMPONENTS
     }
     with_and_without_transform = {**spheres, **diagonals, **shrunk, **mixtures}
-    warped = {f"warped {name}": PowerTransformedDensity(d) for name, d in with_and_without_transform.items()}
+    transformed = {f"warped {name}": PowerTransformedDensity(d) for name, d in with_and_without_transform.items()}
     forest = ForestDensity(max_points=MAX_FOREST_ROWS)
-    return {**with_and_without_transform, **shared, "forest": forest, **warped}
+    return {**with_and_without_transform, **shared, "forest": forest, **transformed}
 
 
 def affordable_candidates(candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:

@@ -13,7 +13,7 @@ GAMMAS = torch.linspace(0.0, 1.0, 21)
 TEMPERATURES = 4.0 ** torch.arange(6.0)  # in many dimensions log-densities differ by hundreds
 MEMORY = 0.99  # weight of the batches before the newest one, relative to the step before
 MIN_PROBABILITY = 1e-6
-MIN_ROWS = 20.0  # nearly clean rows, below which nothing is said of them
+MIN_ROWS = 20.0  # nearly clean rows, below which they allow no conclusion
 PRIOR_NATS = 20.0  # log-likelihood by which gamma = 0 leads before the first batch
 
 

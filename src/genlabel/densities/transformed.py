@@ -233,15 +233,15 @@ def log_prob_of_members(members: Sequence[ClassDensity], X: Tensor, transform: P
 @final
 @dataclass(eq=False, repr=False)
 class LatentDensity(FeatureDensity):
-    """p_c(z) of the features z = f_phi(x) of a twin network, evaluated at points x of the input space.
+    """p_c(z) of the features z = f_phi(x) of a second network, evaluated at points x of the input space.
 
-    `fit` encodes the training points with the trained twin and fits `density` to the features (arXiv Alg. 2, line 3);
+    `fit` encodes the training points with this network and fits `density` to the features (arXiv Alg. 2, line 3);
     `log_prob` encodes the mixed points and evaluates the density there (lines 6 and 7).
 
     Parameters
     ----------
     encoder : StagedNetwork
-        Twin network after plain training, for example a :class:`genlabel.training.networks.MLP` in float64.
+        Feature network after plain training, for example a :class:`genlabel.training.networks.MLP` in float64.
     depth : int
         Number of stages that make the features; the number of hidden layers is the penultimate layer.
     density : ClassDensity
@@ -252,11 +252,11 @@ class LatentDensity(FeatureDensity):
     density: ClassDensity
 
     def __sklearn_clone__(self) -> LatentDensity:
-        """Return a copy with the same twin (its weights are shared, not reset) and an unfitted density."""
+        """Return a copy with the same feature network (its weights are shared, not reset) and an unfitted density."""
         return LatentDensity(self.encoder, self.depth, clone(self.density))
 
     def to_cpu(self) -> Self:
-        """Move the twin and the density of features to the CPU."""
+        """Move the feature network and the density of features to the CPU."""
         self.encoder.to("cpu")
         return super().to_cpu()
 

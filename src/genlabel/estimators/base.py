@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar, cast, final
@@ -29,10 +30,10 @@ from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import Mixer, Mixup
 from genlabel.model_selection import options, scoring
 from genlabel.model_selection.options import STAGE_DEADLINES, default_options, resolve_search, resolve_training
-from genlabel.model_selection.refit import MAX_EXCESS_LOSS, fold_tasks, prepare_labelers, refit
+from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, prepare_labelers, refit
 from genlabel.model_selection.scoring import PoolWeights, pool
-from genlabel.model_selection.search import FitResult, search
-from genlabel.model_selection.search_space import MAX_PARAMETERS, MixingConfig, SearchSpace, parameter_grid
+from genlabel.model_selection.search import SearchResult, search
+from genlabel.model_selection.search_space import MAX_PARAMETERS, Contains, MixingConfig, SearchSpace, parameter_grid
 from genlabel.model_selection.splits import MIN_LOG_PROBA, CVData, subsample_for_time_limit
 from genlabel.registry import MIXERS
 from genlabel.training.batching import Hyperparameters
@@ -40,8 +41,6 @@ from genlabel.training.fleet_trainer import AVERAGING_POWER
 from genlabel.training.networks.staged import Ensemble, log_proba_of
 
 T = TypeVar("T")
-Contains = Callable[[dict[str, Any]], bool]
-"""Function of the parameters of a candidate; it returns whether a subset contains it."""
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """Hidden layers by name; "auto" makes all of them candidates."""
 WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
@@ -87,7 +86,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             whose group is missing is a group of its own.
         """
         with restore_on_error(self), deduplicate_warnings():
-            (fitted,) = self._search_and_refit(X, y, sample_weight, groups, {"all": lambda params: True}).values()
+            (fitted,) = self._fit_subsets(X, y, sample_weight, groups, {"all": lambda params: True}).values()
             self.__dict__ = fitted.__dict__
         return self
 
@@ -112,29 +111,20 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         0.0
         """
         with deduplicate_warnings():
-            return clone(self)._search_and_refit(X, y, sample_weight, groups, subsets)
+            return clone(self)._fit_subsets(X, y, sample_weight, groups, subsets)
 
-    def _search_and_refit(
+    def _fit_subsets(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, subsets: Mapping[str, Contains]
     ) -> dict[str, Self]:
         """Return a fitted copy for each subset of the candidates."""
         with self._track_progress() as progress:
             space = self.search_space(self.plain_space())
-            configurations = []
-            for name, contains in subsets.items():
-                configurations.append([key for key, params in space.configurations.items() if contains(params)])
-                if not configurations[-1]:
-                    raise ValueError(
-                        f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
-                        f"they are dicts such as {next(iter(space.configurations.values()))}"
-                    )
-            data = self._training_data(X, y, sample_weight, groups, space, progress)
-            needs_folds = space.needs_folds(configurations)
-            progress.plan(space.stage_shares(needs_folds, self.fits_typicality))
+            configurations = space.select(subsets)
+            data = self._validated_folds(X, y, sample_weight, groups, space, progress)
+            progress.plan(space.stage_shares(space.needs_folds(configurations), self.fits_typicality))
             fit_labelers, density = prepare_labelers(space, data, progress)
             with progress.stage("search", until=space.search.deadline):
-                tasks = fold_tasks(space, data, fit_labelers) if needs_folds else []
-                results = search(space, data, tasks, progress, configurations)
+                results = search(space, data, fit_labelers, progress, configurations)
             with progress.stage("final fit", until=STAGE_DEADLINES["final fit"]):
                 fits = refit(space, data, fit_labelers, results, progress)
             typicality = None
@@ -142,8 +132,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                 with progress.stage("typicality"):
                     typicality = Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
             fitted = {name: copy(self) for name in subsets}
-            for classifier, fit in zip(fitted.values(), fits, strict=True):
-                classifier._set_fitted_attributes(data, fit, density, typicality)
+            for classifier, result, fit in zip(fitted.values(), results, fits, strict=True):
+                classifier._set_fitted_attributes(data, result, fit, density, typicality)
         return fitted
 
     @final
@@ -180,7 +170,15 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     def plain_space(self, device: torch.device | None = None) -> SearchSpace:
         """Check the options of search and training, and return the candidates of plain training on a device."""
-        search_options, hidden = resolve_search(self.search), hidden_layers(self.network)
+        search_options, network = resolve_search(self.search), self.network
+        if isinstance(network, str):
+            also = "a sequence of hidden layer sizes such as (64, 128)"
+            check_choice("network", network, ["auto", *NETWORKS], also)
+            hidden = NETWORKS["mlp" if network == "auto" else network]
+        elif isinstance(network, Integral) or not isinstance(network, Iterable):
+            raise ValueError(f"network={network!r} must be one of {['auto', *NETWORKS]} or a sequence of layer sizes")
+        else:
+            hidden = tuple(check_count("network", size) for size in network)
         training = resolve_training(self.training, hidden, device)
         rates = parameter_grid("learning_rate", training.learning_rate, search_options.learning_rates, 1e-12, 1e3)
         decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
@@ -192,7 +190,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def search_space(self, plain: SearchSpace) -> SearchSpace:
         """Check the parameters of the method and return its candidates, made from those of plain training."""
 
-    def _training_data(
+    def _validated_folds(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, space: SearchSpace, progress: FitProgress
     ) -> CVData:
         """Check the input, learn `encoder_`, and return the encoded rows with their folds."""
@@ -212,13 +210,18 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         return data
 
     def _set_fitted_attributes(
-        self, data: CVData, fit: FitResult, density: StackedDensity | None, typicality: Typicality | None
+        self,
+        data: CVData,
+        result: SearchResult,
+        fit: FitResult,
+        density: StackedDensity | None,
+        typicality: Typicality | None,
     ) -> None:
         """Set the fitted attributes; those of an earlier fit are dropped."""
-        raw, weights = data.raw, fit.pool_weights
+        raw, weights = data.raw, result.pool_weights
         if not all(bool(values.isfinite().all()) for network in fit.networks for values in network.parameters()):
             raise ValueError(
-                f"training diverged at learning rate {fit.params['learning_rate']:g}; "
+                f"training diverged at learning rate {result.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
         self.classes_, self.class_count_ = raw.classes, np.bincount(raw.y, minlength=len(raw.classes))
@@ -227,8 +230,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             self.network_ = Ensemble(fit.networks, weights.network, torch.from_numpy(data.log_prior), weights.prior)
         else:
             self.network_ = fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
-        self.labeler_, self.pool_weights_ = cast(Labeler, fit.labeler).to_cpu(), weights
-        self.best_index_, self.cv_results_, self.best_params_ = fit.index, fit.results, {**fit.params}
+        self.labeler_, self.pool_weights_ = fit.labeler.to_cpu(), weights
+        self.best_index_, self.cv_results_, self.best_params_ = result.index, result.results, {**result.params}
         score = "mean_test_score"
         if not self.predicts_by_network:
             score = "mean_test_pooled_score"
@@ -236,12 +239,12 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         self.history_ = {"loss": fit.losses}
         self.n_iter_ = fit.epochs  # NOTE[PAPER]: the last epoch is our default, restore_best=True the paper's words
         optional: dict[str, Any] = {"density_": density, "typicality_": typicality}
-        if fit.fleet is not None:
-            optional["best_score_"] = float(fit.results[score][fit.index])
-        if fit.log_proba is not None:
+        if result.fleet is not None:
+            optional["best_score_"] = float(result.results[score][result.index])
+        if result.log_proba is not None:
             y, fold, weight = data.held_out.y, data.held_out_fold, data.held_out.weight
             crossed = resolve_search(self.search).predicts_with_folds
-            optional["venn_abers_"] = Calibration.of(fit.log_proba, y, fold, weight, raw.class_weight, crossed)
+            optional["venn_abers_"] = Calibration.of(result.log_proba, y, fold, weight, raw.class_weight, crossed)
         for name in ("best_score_", "venn_abers_", "density_", "typicality_"):
             self.__dict__.pop(name, None)
             if optional.get(name) is not None:
@@ -302,18 +305,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         }
 
 
-def hidden_layers(network: Any) -> tuple[int, ...]:
-    """Return the hidden layers of a network; "auto" has those of the multilayer perceptron."""
-    if isinstance(network, str):
-        check_choice("network", network, ["auto", *NETWORKS], also="a sequence of hidden layer sizes such as (64, 128)")
-        return NETWORKS["mlp" if network == "auto" else network]
-    if isinstance(network, Integral) or not isinstance(network, Iterable):
-        raise ValueError(f"network={network!r} must be one of {['auto', *NETWORKS]} or a sequence of layer sizes")
-    return tuple(check_count("network", size) for size in network)
+def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, Callable[[], T]], also: str) -> list[T]:
+    """Return the mixers or labelers among which a search chooses: a name, an object, or a sequence of them.
 
-
-def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, T], also: str) -> list[T]:
-    """Return the mixers or labelers among which a search chooses: a name, an object, or a sequence of them."""
+    `known` maps names to functions that create an object.
+    """
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     if not parts:
         raise ValueError(f"{name} is an empty sequence; give at least one, such as {also}")
@@ -321,15 +317,15 @@ def resolve_parts(name: str, value: Any, kind: type[Any], known: Mapping[str, T]
     for part in parts:
         if not isinstance(part, kind):
             check_choice(name, part, known, also=f"a {kind.__name__} such as {also}")
-        result.append(part if isinstance(part, kind) else known[part])
+        result.append(part if isinstance(part, kind) else known[part]())
     return result
 
 
-def table_mixers() -> dict[str, Mixer]:
-    """Return the registered mixers of the rows of a table by name; those that paste boxes are for images."""
-    mixers = {name: mixer_class() for name, mixer_class in MIXERS.classes().items() if name != "random-choice"}
-    tables = {name: mixer for name, mixer in mixers.items() if "box" not in mixer.optional_fields}
-    return {**tables, "mixup": Mixup(0.3)}
+def table_mixers() -> dict[str, Callable[[], Mixer]]:
+    """Return, for each name of a mixer of the rows of a table, a function that creates it; "mixup" has alpha 0.3."""
+    factories = MIXERS.factories()
+    tables = {name: factories[name] for name, mixer_class in MIXERS.classes().items() if mixer_class.supports_tables}
+    return {**tables, "mixup": partial(Mixup, 0.3)}
 
 
 def with_networks(network: Any, mixing: Sequence[MixingConfig]) -> list[MixingConfig]:

@@ -26,7 +26,7 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     Parameters
     ----------
-    density : "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", "stacked" or ClassDensity
+    density : "stacked", "discriminant", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or ClassDensity
         By name, "gaussian" is shrunk by the rule of Ledoit and Wolf; the paper's GM is `GaussianDensity()`.
     priors : "empirical", "uniform" or array (k,)
     class_weight : None, "balanced" or dict

@@ -42,10 +42,11 @@ class GenLabelClassifier(NetworkClassifier):
         Two hidden ReLU layers of 128, softmax regression, or the given hidden layers; "auto" lets the search choose
         between the first two, at a higher cost.
     density : str, ClassDensity or dict of ClassDensity
-        "stacked", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto". "auto", or a dict, chooses
-        between several by cross-validation: the paper's mixup+GenLabel (CV). By name, "gaussian" is shrunk by the rule
-        of Ledoit and Wolf; the paper's own is `GaussianDensity()`. A stacked density is chosen over the folds of the
-        search (its own `cv` and `random_state` have no effect); it is not available in latent space.
+        "stacked", "discriminant", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", another registered
+        name or "auto". "auto", or a dict, chooses between several by cross-validation: the paper's mixup+GenLabel (CV).
+        By name, "gaussian" is shrunk by the rule of Ledoit and Wolf; the paper's own is `GaussianDensity()`. A stacked
+        density is chosen over the folds of the search (its own `cv` and `random_state` have no effect); it is not
+        available in latent space.
     gamma : float in [0, 1], "auto" or sequence of float
         Share of the generative label; "auto" chooses among 0, 0.2, ..., 1.
     mixer : "mixup", another name, Mixer or sequence of them

@@ -12,12 +12,14 @@ import numpy as np
 
 from genlabel._validation import check_count, check_interval
 from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_parts, table_mixers, with_networks
-from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
+from genlabel.labeling import Labeler
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainingOptions
-from genlabel.model_selection.search import FitResult
+from genlabel.model_selection.refit import FitResult
+from genlabel.model_selection.search import SearchResult
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace, mixing_configs, parameter_grid
 from genlabel.model_selection.splits import CVData
+from genlabel.registry import LABELERS
 from genlabel.training.adamixup import AdaMixupNetworks, policy_statistics, train_adamixup
 from genlabel.training.batching import Hyperparameters
 from genlabel.training.fleet import Fleet
@@ -35,8 +37,9 @@ class MixupClassifier(NetworkClassifier):
         "mixup" is `Mixup(alpha=0.3)`, one lam for each sample; "manifold" mixes the input or one of the first two
         hidden layers, drawn for each batch (Verma et al., 2019); other names are those of registered mixers, such as
         "k-mixup" (:mod:`genlabel.mixing`); None is plain training. The search chooses among several.
-    labeler : "linear", "logistic", Labeler or sequence of them
-        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other; the search chooses among several.
+    labeler : "linear", "logistic", another name, Labeler or sequence of them
+        Mixup's labels, the logistic ones of arXiv Section 3.2, or another registered labeler; the search chooses among
+        several.
     exclude_intrusion : bool
         Leave out mixed samples whose nearest training sample is of a third class (arXiv Section 3.1).
     clean_fraction : "auto", float in [0, 1] or sequence of float
@@ -106,7 +109,7 @@ class MixupClassifier(NetworkClassifier):
 
     def search_space(self, plain: SearchSpace) -> SearchSpace:
         """Check the parameters of the method and return its candidates, made from those of plain training."""
-        known: dict[str, Labeler] = {"linear": LinearLabel(), "logistic": LogisticLabel()}
+        known = LABELERS.factories()
         labelers = resolve_parts("labeler", self.labeler, Labeler, known, "LogisticLabel(sigma=0.3)")
         space = replace(
             plain,
@@ -139,7 +142,8 @@ class MixupClassifier(NetworkClassifier):
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        known = {**table_mixers(), "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1)))}
+        known = table_mixers()
+        known["manifold"] = partial(ManifoldMixup, depths=tuple(range(min(depth, 2) + 1)))
         mixers = resolve_parts("mixer", self.mixer, Mixer, known, "Mixup(alpha=0.5)")
         deepest = max(mixer.max_depth for mixer in mixers)
         if deepest > depth:
@@ -235,8 +239,8 @@ class AdaMixupClassifier(NetworkClassifier):
         )
         return replace(plain, mixing=[MixingConfig(Mixup())], trainer=trainer)
 
-    def _set_fitted_attributes(self, data: CVData, fit: FitResult, *args: Any) -> None:
-        super()._set_fitted_attributes(data, fit, *args)
+    def _set_fitted_attributes(self, data: CVData, result: SearchResult, fit: FitResult, *args: Any) -> None:
+        super()._set_fitted_attributes(data, result, fit, *args)
         policy, X = cast(AdaMixupTrainer, fit.trainer).networks.policy, data.whole.X
         low, high, share = policy_statistics(policy, X, seed=data.seed)[fit.trainer_index].tolist()
         self.policy_ = policy.network(0, fit.trainer_index)

@@ -146,20 +146,17 @@ def validate_fit_input(
     weights = None if (weight == 1).all() else weight
     if not Standardization.fit(points, weights).mask.any():
         raise ValueError(f"all {points.shape[1]} features are constant; give at least one that varies")
-    group_number = None if groups is None else _number_groups(groups, n_rows)[rows]
+    group_number: NDArray[np.intp] | None = None
+    if groups is not None:
+        values = np.asarray(groups)
+        if values.shape != (n_rows,):
+            raise ValueError(f"groups has shape {values.shape}; expected ({n_rows},), one group for each row of X")
+        group_number = pd.factorize(values)[0].astype(np.intp)
+        missing = group_number < 0  # each of these rows is a group of its own
+        group_number[missing] = group_number.max() + 1 + np.arange(missing.sum())
+        group_number = group_number[rows]
     weight_of_class = _check_class_weight(class_weight, classes, target, weights)
     return LabeledData(points, index, classes, weights, rows, n_rows, weight_of_class, group_number), encoder
-
-
-def _number_groups(groups: Any, n_rows: int) -> NDArray[np.intp]:
-    """Return the number of each row's group, (n,); a row whose group is missing is a group of its own."""
-    values = np.asarray(groups)
-    if values.shape != (n_rows,):
-        raise ValueError(f"groups has shape {values.shape}; expected ({n_rows},), one group for each row of X")
-    number = pd.factorize(values)[0].astype(np.intp)
-    missing = number < 0
-    number[missing] = number.max() + 1 + np.arange(missing.sum())
-    return number
 
 
 def _check_class_weight(

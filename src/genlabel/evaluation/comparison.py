@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from genlabel._progress import Callback, LambdaCallback, TrialResult, combine_callbacks
 from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.evaluation.records import RecordSet, open_store
-from genlabel.evaluation.records.schema import COMPARISON, plain_values
+from genlabel.evaluation.records import open_store
+from genlabel.evaluation.records.schema import COMPARISON, RecordSet, plain_values
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel.metrics import MIN_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 from genlabel.model_selection.options import TrainingOptions
@@ -48,7 +48,7 @@ HIGHER_IS_BETTER = ("accuracy", "balanced_accuracy", "auc")
 def compare(
     table: Table,
     methods: Mapping[str, BaseEstimator] | None = None,
-    repeats: int = 10,
+    n_splits: int = 10,
     test_size: float = 0.3,
     seed: int = 0,
     callback: Callback | None = None,
@@ -63,7 +63,7 @@ def compare(
     table : Table
     methods : dict of name -> classifier, optional
         `default_methods()` if not given.
-    repeats : int
+    n_splits : int
         Number of splits.
     test_size : float
         Share of the rows held out in each split.
@@ -84,7 +84,7 @@ def compare(
     --------
     >>> from genlabel import GenerativeClassifier
     >>> from genlabel.data.datasets import load_table
-    >>> compare(load_table("iris"), {"generative": GenerativeClassifier()}, repeats=2)[["method", "split"]]
+    >>> compare(load_table("iris"), {"generative": GenerativeClassifier()}, n_splits=2)[["method", "split"]]
            method  split
     0  generative      0
     1  generative      1
@@ -95,13 +95,13 @@ def compare(
             raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
 
     callbacks = combine_callbacks(LambdaCallback(on_trial_end=raise_error), callback)
-    return as_results(run_comparison(table, methods, repeats, test_size, seed, callback=callbacks).frame)
+    return as_results(run_comparison(table, methods, n_splits, test_size, seed, callback=callbacks).frame)
 
 
 def run_comparison(
     table: Table,
     methods: Mapping[str, BaseEstimator] | None = None,
-    repeats: int = 10,
+    n_splits: int = 10,
     test_size: float = 0.3,
     seed: int = 0,
     *,
@@ -117,7 +117,7 @@ def run_comparison(
 
     Parameters
     ----------
-    table, methods, repeats, test_size, seed
+    table, methods, n_splits, test_size, seed
         See `compare`.
     records : path, optional
         File of records; without it they are in memory only.
@@ -128,11 +128,11 @@ def run_comparison(
     --------
     >>> from genlabel import GenerativeClassifier
     >>> from genlabel.data.datasets import load_table
-    >>> result = run_comparison(load_table("iris"), {"generative": GenerativeClassifier()}, repeats=2)
+    >>> result = run_comparison(load_table("iris"), {"generative": GenerativeClassifier()}, n_splits=2)
     >>> result.frame["split"].tolist(), result.failures
     ([0, 1], {})
     """
-    splits = make_splits(table, repeats, test_size, seed)
+    splits = make_splits(table, n_splits, test_size, seed)
     runner = FitRunner(
         default_methods() if methods is None else methods,
         len(splits),
@@ -144,7 +144,7 @@ def run_comparison(
         splits=splits,
         count_predictions=True,
     )
-    data = hash_table(table) + (f" {repeats}" if table.time is not None else "")
+    data = hash_table(table) + (f" {n_splits}" if table.time is not None else "")
     with open_store(records, COMPARISON, restart=restart) as store:
         return runner.run([table.name], store, data=data, n_jobs=n_jobs, dask=dask, callback=callback)
 
@@ -157,7 +157,7 @@ def default_methods(
     Parameters
     ----------
     network : "auto", "logistic", "mlp" or sequence of int
-    density : "stacked", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
+    density : "stacked", "discriminant", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
         "auto" lets GenLabel choose "gaussian" or "kernel" by cross-validation, and adds generative classifiers of both.
     epochs : "auto" or int
     paper : bool

@@ -114,8 +114,8 @@ def load_network(path: str | Path, network: nn.Module | None = None) -> tuple[nn
     if not isinstance(saved, dict) or saved.keys() != {"network", "arguments", "classes", "state"}:
         raise ValueError(f"{str(path)!r} is not a saved network, perhaps a checkpoint or a state dict; {hint}")
     if (saved["network"] is None) != (network is not None):
-        reason = "is of one's own" if network is None else f"is {saved['network']!r}"
-        raise ValueError(f"the network of {str(path)!r} {reason}; pass network= for networks of one's own only")
+        reason = "is a custom network" if network is None else f"is {saved['network']!r}"
+        raise ValueError(f"the network of {str(path)!r} {reason}; pass network=... for custom networks only")
     if network is None:
         network = IMAGE_NETWORKS[saved["network"]](**saved["arguments"])
     network.load_state_dict(saved["state"])

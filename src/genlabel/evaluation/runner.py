@@ -18,12 +18,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from genlabel._progress import Callback
-from genlabel.data.tables import Split, Table, make_splits, table_pipeline
+from genlabel.data.tables import Table, make_splits, table_pipeline
+from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.prediction_counts import N_BINS, PredictionCounts
-from genlabel.evaluation.records import Record, RecordSet, RecordStore, fingerprint, run_trials
+from genlabel.evaluation.records import Record, RecordStore, fingerprint, run_trials
 from genlabel.evaluation.records.run import software_versions
-from genlabel.evaluation.records.schema import Fit, plain_values
+from genlabel.evaluation.records.schema import Fit, RecordSet, plain_values
 from genlabel.metrics import MIN_PROBABILITY, index_labels, predict_log_proba, prior_log_loss, score_log_proba
 
 CaughtWarnings = Sequence[warnings.WarningMessage]
@@ -36,7 +37,7 @@ class FitRunner:
 
     methods: Mapping[str, BaseEstimator]
     """Classifiers by name; one whose `random_state` is None trains with `seed + split`."""
-    repeats: int
+    n_splits: int
     """Number of splits. A larger number in a later run keeps the first splits."""
     test_size: float
     """Share of the rows held out in each split."""
@@ -77,7 +78,7 @@ class FitRunner:
         Datasets are arguments of `load`; `data` is a hash of the tables if their names alone do not identify their
         content. See `run_trials` for the other parameters.
         """
-        combinations = product(datasets, range(self.repeats), self.methods)
+        combinations = product(datasets, range(self.n_splits), self.methods)
         fits = [Fit(dataset, method, split) for dataset, split, method in combinations]
         current = {name: self.fingerprint(name, data) for name in self.methods}
         try:
@@ -157,6 +158,6 @@ def _load_and_split(runner: FitRunner, dataset: Any) -> tuple[Table, Sequence[Sp
     """Load and split a table, once in a process for consecutive fits; return an exception, which each fit raises."""
     try:
         table = runner.load(dataset)
-        return table, runner.splits or make_splits(table, runner.repeats, runner.test_size, runner.seed)
+        return table, runner.splits or make_splits(table, runner.n_splits, runner.test_size, runner.seed)
     except Exception as error:
         return error

@@ -18,7 +18,8 @@ from sklearn.pipeline import Pipeline
 
 from genlabel._arrays import chunks
 from genlabel._validation import check_choice
-from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, read_frame, table_pipeline
+from genlabel.data.tables import Table, TableReadSpec, make_splits, read_frame, table_pipeline
+from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.estimators.unusual_values import describe_value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -89,6 +89,9 @@ class Mixer(BaseEstimator, ABC):
     >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
     [[3.0], [1.0], [4.0]]
     """
+
+    supports_tables: ClassVar[bool] = True
+    """False if the default instance mixes images only; the table classifiers then do not take its registered name."""
 
     @abstractmethod
     def draw(self, n: int, rng: Any = None, x: Any = None, y: Any = None) -> MixParams:

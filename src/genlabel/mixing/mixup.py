@@ -161,6 +161,7 @@ class CutMix(Mixer):
     (2, 1, 8, 8)
     """
 
+    supports_tables = False
     optional_fields = frozenset({"box"})
 
     def __init__(self, alpha: float = 1.0, lam_per: str = "sample", pixels: int | None = None) -> None:
@@ -212,6 +213,8 @@ class RandomChoice(Mixer):
     >>> mixer.mix(images, mixer.draw(2, rng=0)).shape
     (2, 1, 4, 4)
     """
+
+    supports_tables = False  # by default it draws CutMix
 
     def __init__(self, mixers: Sequence[Mixer] | None = None, p: Sequence[float] | None = None) -> None:
         self.mixers = mixers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,8 +18,8 @@ from genlabel.densities.transformed import LatentDensity
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
 from genlabel.model_selection.options import STAGE_DEADLINES
-from genlabel.model_selection.search import FitResult, search, train
-from genlabel.model_selection.search_space import SearchSpace
+from genlabel.model_selection.search import SearchResult, search, train
+from genlabel.model_selection.search_space import FitLabelers, SearchSpace, Trainer
 from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.training.batching import TrainingTask
 from genlabel.training.networks import MLP
@@ -27,8 +27,18 @@ from genlabel.training.networks.staged import log_proba_of
 
 MAX_EXCESS_LOSS = 0.1
 """Excess of a final network's training loss over the held-out loss, in units of the log-loss of the class priors."""
-FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
-"""Function of the training rows of a fold and its index, which is None for all rows; it returns fitted labelers."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The networks that predict, and their training."""
+
+    networks: Sequence[MLP]  # for features that all rows have standardized
+    labeler: Labeler  # the labeler of the chosen density; of the only one, if it is pooled with the network
+    losses: Sequence[float]  # mean training loss of each epoch
+    epochs: int  # epochs for which they were trained; with restored best epochs, the largest of these
+    trainer: Trainer | None = None  # their training; None if they are those of the folds
+    trainer_index: int = 0  # their index among the candidates of the trainer
 
 
 def prepare_labelers(
@@ -54,9 +64,7 @@ def train_feature_networks(
 ) -> dict[int | None, MLP]:
     """Return the network of all rows, None, and with `for_folds` those of the folds, trained without mixing."""
     fit_labelers = partial(fit_fold_labelers, space, (), {})
-    needs_search = space.needs_folds()
-    tasks = fold_tasks(space, data, fit_labelers) if needs_search or for_folds else []
-    (result,) = search(space, data, tasks if needs_search else [], progress, [list(space.configurations)])
+    (result,) = search(space, data, fit_labelers, progress, [list(space.configurations)])
     single = copy(space.search)
     single.ensemble = 1
     (fit,) = refit(replace(space, search=single), data, fit_labelers, [result], progress)
@@ -64,9 +72,9 @@ def train_feature_networks(
     if for_folds:
         fleet = result.fleet
         if fleet is None:  # there was nothing to choose
-            trainer = space.make_trainer(
-                tasks, 0, [0], result.max_epochs, epochs_per_pass=space.epochs(len(data.raw.X))[1], progress=progress
-            )
+            tasks = [space.make_task(data, fit_labelers, fold) for fold in range(len(data.folds))]
+            per_pass = space.epochs(len(data.raw.X))[1]
+            trainer = space.make_trainer(tasks, 0, [0], result.max_epochs, epochs_per_pass=per_pass, progress=progress)
             trainer.advance(result.epochs)
             fleet = trainer.fleet
         networks |= {fold: fleet.network(fold).to(space.training.device) for fold in range(len(data.folds))}
@@ -92,39 +100,20 @@ def fit_fold_labelers(
     return tuple(fitted)
 
 
-def fold_tasks(space: SearchSpace, data: CVData, fit_labelers: FitLabelers) -> list[TrainingTask]:
-    """Return the training tasks of all folds, without mixing."""
-    return [make_task(space, data, fit_labelers, fold) for fold in range(len(data.folds))]
-
-
-def make_task(space: SearchSpace, data: CVData, fit_labelers: FitLabelers, fold: int | None) -> TrainingTask:
-    """Return the training task of a fold, without mixing; fold None is all rows, 0 in the seed."""
-    rows = data.whole if fold is None else data.train[fold]
-    return TrainingTask(
-        X=rows.X,
-        y=rows.y,
-        num_classes=len(rows.classes),
-        labelers=fit_labelers(rows, fold),
-        weight=rows.weight,
-        class_weight=rows.class_weight,
-        exclude_intrusion=space.exclude_intrusion,
-        seed=[data.seed, space.stream, 0 if fold is None else fold + 1],
-    )
-
-
 def refit(
-    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, results: Sequence[FitResult], progress: FitProgress
+    space: SearchSpace, data: CVData, fit_labelers: FitLabelers, results: Sequence[SearchResult], progress: FitProgress
 ) -> list[FitResult]:
-    """Return the results of a search with the networks that predict.
+    """Return the networks that predict, for each result of a search.
 
     They are those of the folds, or as many as the ensemble has, trained on all rows. If the training loss of one of
     these is far above the log-loss that the folds estimate, they are trained once more, and the better ones are used.
     """
-    task = make_task(space, data, fit_labelers, None)
+    task = space.make_task(data, fit_labelers, None)
     if space.search.refits:
         fits = train_on_all_rows(space, results, task, progress)
         if space.search.is_halving:
-            fits = [_retry_if_diverged(space, data, fit, task, progress) for fit in fits]
+            pairs = zip(results, fits, strict=True)
+            fits = [_retry_if_diverged(space, data, result, fit, task, progress) for result, fit in pairs]
         return fits
     count = len(data.folds) if space.search.predicts_with_folds else space.search.ensemble
     fits = []
@@ -133,15 +122,15 @@ def refit(
         assert fleet is not None
         networks = [data.to_whole(fleet.network(fold), fold) for fold in range(count)]
         epochs = result.epochs if fleet.best_epochs is None else max(fleet.best_epochs[:count, 0].tolist())
-        losses, labeler = fleet.losses[:, :, 0].mean(1).tolist(), _chosen_labeler(space, result, task)
-        fits.append(replace(result, networks=networks, losses=losses, epochs=epochs, labeler=labeler))
+        losses = fleet.losses[:, :, 0].mean(1).tolist()
+        fits.append(FitResult(networks, _chosen_labeler(space, result, task), losses, epochs))
     return fits
 
 
 def train_on_all_rows(
-    space: SearchSpace, results: Sequence[FitResult], task: TrainingTask, progress: FitProgress
+    space: SearchSpace, results: Sequence[SearchResult], task: TrainingTask, progress: FitProgress
 ) -> list[FitResult]:
-    """Return each result with the networks of an ensemble; those of the same mixing and length are trained together."""
+    """Return the networks of an ensemble for each result; those of the same mixing and length are trained together."""
     # The same task several times, each with random streams of its own.
     tasks = [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, space.search.ensemble))]
     per_pass = space.epochs(len(task.X))[1]
@@ -161,19 +150,18 @@ def train_on_all_rows(
         fleet = trainer.fleet
         for i in members:
             index = candidates.index(results[i].configuration[1])
-            fits[i] = replace(
-                results[i],
+            fits[i] = FitResult(
                 networks=[fleet.network(member, index) for member in range(len(fleet.theta))],
+                labeler=_chosen_labeler(space, results[i], task),
                 losses=fleet.losses[:, :, index].mean(1).tolist(),
                 epochs=done,
-                labeler=_chosen_labeler(space, results[i], task),
                 trainer=trainer,
                 trainer_index=index,
             )
     return [fits[i] for i in range(len(results))]
 
 
-def _chosen_labeler(space: SearchSpace, result: FitResult, task: TrainingTask) -> Labeler:
+def _chosen_labeler(space: SearchSpace, result: SearchResult, task: TrainingTask) -> Labeler:
     weights = result.pool_weights
     if weights is not None and weights.density is not None:
         return task.labelers[-1]
@@ -182,20 +170,20 @@ def _chosen_labeler(space: SearchSpace, result: FitResult, task: TrainingTask) -
 
 
 def _retry_if_diverged(
-    space: SearchSpace, data: CVData, fit: FitResult, task: TrainingTask, progress: FitProgress
+    space: SearchSpace, data: CVData, result: SearchResult, fit: FitResult, task: TrainingTask, progress: FitProgress
 ) -> FitResult:
     """Return the fit, or a better second one if its training loss is far above the estimate of the folds."""
-    if fit.fleet is None:
+    if result.fleet is None:
         return fit
     prior_loss = -float(np.exp(data.log_prior) @ data.log_prior)
-    estimate = float(fit.results["mean_test_log_loss"][fit.index])
+    estimate = float(result.results["mean_test_log_loss"][result.index])
     limit = estimate + MAX_EXCESS_LOSS * prior_loss
     first = _max_training_loss(fit, data.whole)
     if first <= limit or progress.truncations:
         return fit
     seed, stream, *rest = task.seed
     retry_task = replace(task, seed=[seed, stream + 2, *rest])  # a random stream of its own
-    (retry,) = train_on_all_rows(space, [fit], retry_task, progress)
+    (retry,) = train_on_all_rows(space, [result], retry_task, progress)
     second = _max_training_loss(retry, data.whole)
     if not second <= limit:
         message = (

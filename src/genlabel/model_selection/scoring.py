@@ -20,13 +20,6 @@ from genlabel.training.fleet import Fleet
 Array = NDArray[np.float64]
 Scoring = str | Attack
 """Name of a score, or an attack under which held-out accuracy is measured."""
-Scores = tuple[Array, Array]
-"""Scores of candidates, and the loss of each row, (candidates, n).
-
-The scores have the shape (2, 2, folds, candidates): first those of the networks alone, then those by which candidates
-are compared (of the networks, or of their pools with the density); of each, accuracy and log-loss. The losses are also
-those by which candidates are compared.
-"""
 POOL_SHRINKAGE = 2.0
 """Strength of the penalty that draws the pooling weights to 1/2 each, in rows."""
 PRIOR_PSEUDO_COUNT = 0.1
@@ -41,6 +34,16 @@ class PoolWeights(NamedTuple):
     """None if no density is pooled."""
     prior: float = 0.0
     """Share of the class priors in the probabilities: it bounds the loss of a confident mistake."""
+
+
+class Scores(NamedTuple):
+    """Scores of candidates on held-out rows; they are compared as networks alone, or pooled with their density."""
+
+    values: Array
+    """(2, 2, folds, candidates): of the networks alone, and as candidates are compared; of each, accuracy, log-loss."""
+    losses: Array  # loss of each row, as candidates are compared, (candidates, n)
+    mean_loss: Array  # mean of these losses with the weights of the rows, (candidates,)
+    rank: NDArray[np.int64]  # rank of each candidate in a halving search, from 1
 
 
 Pooling = PoolWeights | str | None
@@ -74,7 +77,7 @@ def fit_pool_weights(
     """Return the weights of the lowest penalized log-loss on held-out rows, from log-probabilities (n, k).
 
     With few rows the weights of network and density stay close to one half each (without a density: to 1), and the
-    share of the priors above zero. A network that diverged has the weights of no rows at all.
+    share of the priors above zero. A diverged network gets the default weights.
     """
     start = [1.0] if density is None else [0.5, 0.5]
     if not np.isfinite(row_losses(network, y)).all():
@@ -125,6 +128,19 @@ def validation_log_proba(
     return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
 
+def predict_held_out(
+    fleet: Fleet, valid: Sequence[LabeledData], scoring: Scoring, seed: int, dtype: type[np.floating[Any]]
+) -> list[NDArray[Any]]:
+    """Return the log-probabilities (n, k) of the held-out rows of all folds, for each candidate of a fleet."""
+    by_fold: list[list[NDArray[Any]]] = []
+    for fold in range(len(fleet.theta)):
+        log_proba = validation_log_proba(fleet, fold, valid, scoring, seed, group=fold)
+        with np.errstate(over="ignore"):  # a network that diverged
+            # Each candidate has memory of its own, since some are dropped before others.
+            by_fold.append([values.astype(dtype) for values in log_proba])
+    return [np.concatenate(parts) for parts in zip(*by_fold, strict=True)]
+
+
 def epoch_scores(fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int) -> Array:
     """Return the scores by which the epochs of a fold's networks are compared, (candidates, 2); larger is better."""
     rows = valid[fold]
@@ -144,12 +160,14 @@ def score_candidates(
     density: Array | None = None,
     pooling: Pooling = None,
     fit_weights: bool = False,
+    ranked_by: str = "log-loss",
+    rank_networks: bool = False,
 ) -> Scores:
     """Return the scores of candidates from their log-probabilities (n, k) of the held-out rows of all folds.
 
     `density` (n, k) are log-posteriors to pool the networks with. With pooling "cv", candidates are compared at equal
     weights of network and density; with `fit_weights`, at the weights of the candidate that is best at equal ones,
-    which mislead where the density is weak.
+    which mislead where the density is weak. The rank is by `ranked_by`; with `rank_networks`, that of networks alone.
     """
     weights: PoolWeights | None = None  # None compares the networks alone
     if density is not None and pooling is not None:
@@ -167,13 +185,17 @@ def score_candidates(
         return np.array([[measure(*part) for part in parts] for measure in (accuracy, log_loss)])
 
     network_scores, scores, losses = [], [], []
-    for values in log_proba:
-        network = np.asarray(values, dtype=np.float64)
+    for log_p in log_proba:
+        network = np.asarray(log_p, dtype=np.float64)
         compared = network if weights is None else pool(network, density, log_prior, weights)
         network_scores.append(fold_scores(network))
         scores.append(network_scores[-1] if weights is None else fold_scores(compared))
         losses.append(row_losses(compared, y))
-    return np.stack([np.stack(network_scores, -1), np.stack(scores, -1)]), np.stack(losses)
+    values = np.stack([np.stack(network_scores, -1), np.stack(scores, -1)])
+    with np.errstate(over="ignore", invalid="ignore"):  # networks that diverged
+        mean_loss = np.array([np.average(row, weights=weight) for row in losses])
+    rank = rank_candidates(values[0 if rank_networks else 1], ranked_by)
+    return Scores(values, np.stack(losses), mean_loss, rank)
 
 
 def rank_candidates(scores: Array, scoring: str) -> NDArray[np.int64]:

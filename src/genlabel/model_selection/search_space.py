@@ -18,6 +18,7 @@ from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.model_selection.options import CandidateSearch, Rung, TrainingOptions
 from genlabel.model_selection.scoring import Pooling
+from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.training.batching import Hyperparameters, TrainingTask
 from genlabel.training.early_stopping import BestEpoch
 from genlabel.training.fleet import Fleet
@@ -27,6 +28,10 @@ Configuration = tuple[int, int]
 """A model of a search, (m, c): the index of its way of mixing, and that of its candidate."""
 Subsets = Sequence[Sequence[Configuration]]
 """The configurations of each of several searches that run together."""
+Contains = Callable[[dict[str, Any]], bool]
+"""Function of the parameters of a candidate; it returns whether a subset contains it."""
+FitLabelers = Callable[[LabeledData, int | None], tuple[Labeler, ...]]
+"""Function of the training rows of a fold and its index, which is None for all rows; it returns fitted labelers."""
 MAX_PARAMETERS = 8_000_000
 """Parameters of all networks of a search, over candidates and folds; training stores six values for each."""
 EVALUATION_FACTOR = 1.3
@@ -41,8 +46,7 @@ class MixingConfig:
     clean_fraction: float = 0.0
     params: Mapping[str, Any] = field(default_factory=dict)
     """The parameters of the estimator in which the mixing configurations of a search differ."""
-    hidden: tuple[int, ...] | None = None
-    """Hidden layers of the network; None are those of the space."""
+    hidden: tuple[int, ...] | None = None  # hidden layers of the network; None are those of the space
 
     @property
     def mixes(self) -> bool:
@@ -58,7 +62,7 @@ class Trainer(Protocol):
         """The networks as they are now, and their losses."""
 
     def advance(self, epochs: int) -> None:
-        """Train for some epochs more."""
+        """Train for `epochs` more epochs."""
 
     def select(self, candidates: Sequence[int]) -> None:
         """Continue with some of the candidates."""
@@ -69,25 +73,19 @@ class SearchSpace:
     """Ways of mixing, the candidates that are trained under each of them, and the options of their search."""
 
     search: CandidateSearch
-    training: TrainingOptions
-    """Checked, with an optimizer and a device in place of their names."""
-    hidden: tuple[int, ...]
-    """Hidden layers of the networks whose mixing configuration states none."""
+    training: TrainingOptions  # checked, with an optimizer and a device in place of their names
+    hidden: tuple[int, ...]  # hidden layers of the networks whose mixing configuration states none
     mixing: Sequence[MixingConfig]
-    labelers: Sequence[Labeler]
-    """Not fitted; the target of a candidate is a weighted sum of their labels."""
+    labelers: Sequence[Labeler]  # not fitted; the target of a candidate is a weighted sum of their labels
     candidates: Sequence[Hyperparameters]
-    params: Sequence[Mapping[str, Any]]
-    """The parameters of the estimator in which the candidates differ."""
-    densities: Sequence[ClassDensity] = ()
-    """Each makes a labeler of its own, after `labelers`."""
+    params: Sequence[Mapping[str, Any]]  # the parameters of the estimator in which the candidates differ
+    densities: Sequence[ClassDensity] = ()  # each makes a labeler of its own, after `labelers`
     priors: Any = "auto"
     """Class priors of the densities' labels."""
     feature_space: SearchSpace | None = None
     """Training of the networks in whose features the densities live; None is the input space."""
     pooling: Pooling = None
-    calibrate: bool = False
-    """True if a network that is not pooled with a density is pooled with the class priors."""
+    calibrate: bool = False  # True if a network that is not pooled with a density is pooled with the class priors
     label_params: frozenset[str] = frozenset()
     """Parameters of the candidates that have no effect where nothing is mixed."""
     exclude_intrusion: bool = False
@@ -115,6 +113,18 @@ class SearchSpace:
                 result[m, c] = params
         return result
 
+    def select(self, subsets: Mapping[str, Contains]) -> list[list[Configuration]]:
+        """Return the configurations that each subset contains; raise if there are none."""
+        selected = []
+        for name, contains in subsets.items():
+            selected.append([key for key, params in self.configurations.items() if contains(params)])
+            if not selected[-1]:
+                raise ValueError(
+                    f"subset {name!r} contains none of the {len(self.configurations)} candidates; "
+                    f"they are dicts such as {next(iter(self.configurations.values()))}"
+                )
+        return selected
+
     def epochs(self, rows: int) -> tuple[int, int]:
         """Return the largest number of epochs of a network, and the number of epochs that make a pass over the rows."""
         if self.training.epochs != "auto":
@@ -136,6 +146,20 @@ class SearchSpace:
             "typicality": 0.5 if typicality else 0.0,
         }
         return {name: share for name, share in shares.items() if share}
+
+    def make_task(self, data: CVData, fit_labelers: FitLabelers, fold: int | None) -> TrainingTask:
+        """Return the training task of a fold, without mixing; fold None is all rows, 0 in the seed."""
+        rows = data.whole if fold is None else data.train[fold]
+        return TrainingTask(
+            X=rows.X,
+            y=rows.y,
+            num_classes=len(rows.classes),
+            labelers=fit_labelers(rows, fold),
+            weight=rows.weight,
+            class_weight=rows.class_weight,
+            exclude_intrusion=self.exclude_intrusion,
+            seed=[data.seed, self.stream, 0 if fold is None else fold + 1],
+        )
 
     def make_trainer(
         self,
@@ -244,17 +268,15 @@ def progressively_fewer(space: SearchSpace, subsets: Subsets) -> Iterator[Subset
 
 def cap_candidates(space: SearchSpace, subsets: Subsets, tasks: Sequence[TrainingTask]) -> Subsets:
     """Return the subsets of configurations, smaller if their networks together have very many parameters."""
-    n_in, n_out = tasks[0].X.shape[1], tasks[0].num_classes
     sizes = []  # parameters of a network with each way of mixing
     for config in space.mixing:
-        layers = (n_in, *(space.hidden if config.hidden is None else config.hidden), n_out)
-        sizes.append(sum((before + 1) * after for before, after in pairwise(layers)))
-    result, count = subsets, len(union(subsets))
+        hidden = space.hidden if config.hidden is None else config.hidden
+        layers = pairwise((tasks[0].X.shape[1], *hidden, tasks[0].num_classes))
+        sizes.append(sum((before + 1) * after for before, after in layers))
     for result in islice(progressively_fewer(space, subsets), 3):
         if len(tasks) * sum(sizes[m] for m, _ in union(result)) <= MAX_PARAMETERS:
             break
-    tried = len(union(result))
-    if tried < count:
+    if (tried := len(union(result))) < (count := len(union(subsets))):
         message = f"a network has {max(sizes):,} parameters: the search tries {tried} of {count} candidates"
         warn("candidates", message, UserWarning)
     return result

@@ -27,20 +27,13 @@ MIN_ROWS = 500
 class LabeledData:
     """A checked training set."""
 
-    X: NDArray[np.float64]
-    """(n, d)"""
-    y: NDArray[np.int64]
-    """Class indices (n,)."""
-    classes: NDArray[Any]
-    """The labels of the user, sorted, (k,)."""
-    weight: NDArray[np.float64] | None
-    """Sample weights (n,), all positive; None if all are 1."""
-    rows: NDArray[np.int64]
-    """The row of the user's table that each sample was; rows of weight zero are dropped."""
-    n_rows: int
-    """Number of rows of the user's table."""
-    class_weight: NDArray[np.float64] | None
-    """Class weights (k,), of mean 1 over the samples; None if none were given."""
+    X: NDArray[np.float64]  # (n, d)
+    y: NDArray[np.int64]  # class indices (n,)
+    classes: NDArray[Any]  # the labels of the user, sorted, (k,)
+    weight: NDArray[np.float64] | None  # sample weights (n,), all positive; None if all are 1
+    rows: NDArray[np.int64]  # the row of the user's table that each sample was; rows of weight zero are dropped
+    n_rows: int  # number of rows of the user's table
+    class_weight: NDArray[np.float64] | None  # class weights (k,), of mean 1 over the samples; None if none were given
     groups: NDArray[np.intp] | None = None
     """The number of each row's group, (n,); None if each row is a group of its own."""
 

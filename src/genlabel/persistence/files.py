@@ -38,7 +38,7 @@ INTEGERS = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16,
 DTYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
 """Dtypes of numbers in a file."""
 STRING_DTYPE = re.compile(r"object|str(\d{1,6})")
-"""Dtypes of arrays of objects, and of strings of so many bits."""
+"""Dtypes of arrays of objects, and of strings, with their size in bits."""
 MAX_STRING_LENGTH = 9999
 """Largest number of characters of a string in an array."""
 MAX_CHARACTERS = 1 << 26
@@ -204,7 +204,7 @@ class Encoder:
             items = self._encode_items(value.ravel().tolist(), path)
             dtype = "object" if kind == "O" else value.dtype.name
             return {"is": "values", "dtype": dtype, "shape": list(value.shape), "items": items}
-        if type(value) is tuple:
+        if type(value) in (tuple, torch.Size):
             return {"is": "tuple", "items": self._encode_items(value, path)}
         if type(value) is dict:
             pairs = []

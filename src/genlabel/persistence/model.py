@@ -225,6 +225,9 @@ def save_model(
     if not all(np.array_equal(copy[name], values, equal_nan=True) for name, values in predictions.items()):
         raise RuntimeError(f"a copy of this {about['kind']} would give other predictions, so none is saved; report it")
     write_files(Path(folder), files, write_card({**about, "left_out": left_out}, schema))
+    if left_out:
+        hint = "after loading they have their defaults, and predictions are the same"
+        warnings.warn(f"left out, because they cannot be saved: {', '.join(left_out)}; {hint}", UserWarning, 2)
     return Path(folder)
 
 

@@ -1,8 +1,8 @@
 """Objects of a saved model: the allow-list of their classes, the state of an object, and the object of a state.
 
-A file names a class; only the names listed here are ever looked up, so a file cannot choose what runs. Of a fitted
-table preparation, the medians and categories are saved; it is built again by a fit to a table with the same ones. No
-inner state of scikit-learn is saved, so that a model can be loaded with another version of it.
+A file names a class; only names that are listed here or registered are looked up, so a file cannot choose what runs.
+Of a fitted table preparation, the medians and categories are saved; it is built again by a fit to a table with the same
+ones. No inner state of scikit-learn is saved, so that a model can be loaded with another version of it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
 from itertools import pairwise
@@ -18,48 +17,54 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import torch
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from torch import nn
+from torch.distributions import Distribution
 
 from genlabel.data.tables import table_pipeline
+from genlabel.registry import ATTACKS, DENSITIES, LABELERS, MIXERS
 from genlabel.training.networks.staged import MLP, Ensemble
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel._arrays": ("Standardization",),
     "genlabel.densities.base": ("FixedDensity", "SphericalGaussian"),
     "genlabel.densities.covariance": ("Gaussians", "LowRankGaussians", "PrincipalAxes", "Whitening"),
-    "genlabel.densities.forest": ("ForestDensity", "Trees"),
-    "genlabel.densities.gan.density": ("GANDensity",),
+    "genlabel.densities.forest": ("Trees",),
     "genlabel.densities.gan.generators": (
         "Bank", "Charts", "ConvNetwork", "Generators", "Latents", "Perceptron",
     ),
-    "genlabel.densities.gaussian": ("DiscriminantDensity", "GaussianDensity"),
-    "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
-    "genlabel.densities.mixture": ("MixtureDensity", "Mixtures", "Terms"),
-    "genlabel.densities.neural": ("FlowDensity",),
-    "genlabel.densities.stacked": ("StackedDensity", "WeightedDensities"),
+    "genlabel.densities.kernel": ("KernelModel",),
+    "genlabel.densities.mixture": ("Mixtures", "Terms"),
+    "genlabel.densities.stacked": ("WeightedDensities",),
     "genlabel.densities.stacking": ("Stacking",),
     "genlabel.densities.transformed": ("LatentDensity", "PowerTransform", "PowerTransformedDensity"),
-    "genlabel.densities.vae": ("VAEDensity",),
     "genlabel.estimators.classifier": ("Calibration",),
     "genlabel.estimators.generative": ("GenerativeClassifier",),
     "genlabel.estimators.genlabel": ("GenLabelClassifier",),
     "genlabel.estimators.mixup": ("AdaMixupClassifier", "MixupClassifier"),
     "genlabel.estimators.typicality": ("ConformalScores", "RandomProjection", "Typicality", "TypicalityModel"),
     "genlabel.estimators.validation": ("FrameEncoder", "NumericEncoder"),
-    "genlabel.labeling.base": ("LinearLabel", "LogisticLabel", "WeightedLabel"),
-    "genlabel.labeling.generative": ("GenLabel",),
-    "genlabel.mixing.mixup": ("ManifoldMixup", "Mixup"),
+    "genlabel.labeling.base": ("WeightedLabel",),
     "genlabel.model_selection.options": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "genlabel.model_selection.scoring": ("PoolWeights",),
     "genlabel.training.networks.staged": ("Ensemble", "MLP"),
+    "genlabel.training.optimizers": ("Adam", "SGD"),
     "sklearn.compose": ("ColumnTransformer",),
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.preprocessing": ("StandardScaler",),
 }  # fmt: skip
-"""Classes by module."""
+"""Classes by module, besides the registered ones."""
+REGISTRIES = (DENSITIES, MIXERS, LABELERS, ATTACKS)
+"""Registries whose classes are allowed, also those of other packages once they are imported."""
+DISTRIBUTIONS: dict[str, type[Any]] = {
+    f"torch.distributions.{name}": part
+    for name, part in vars(torch.distributions).items()
+    if isinstance(part, type) and issubclass(part, Distribution)
+}
+"""Distributions, which a density may have for its classes, by their names in a file."""
 ALL_PARAMETERS = "parameters"
 """Stands for all constructor parameters in `OPTIONAL`."""
 _RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_")
@@ -67,12 +72,9 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("AdaMixupClassifier", "GenerativeClassifier", "MixupClassifier"), _RESULTS),
     "GenLabelClassifier": (*_RESULTS, "density_"),
     **dict.fromkeys(("GridSearch", "HalvingSearch", "TrainingOptions"), (ALL_PARAMETERS,)),
-    **dict.fromkeys(
-        ("FlowDensity", "ForestDensity", "GANDensity", "MixtureDensity", "Typicality", "VAEDensity"), ("random_state",)
-    ),
-    "StackedDensity": ("random_state", "candidates", "candidates_"),
+    "StackedDensity": ("candidates", "candidates_"),
 }
-"""State of a class that is left out if it cannot be encoded; no prediction depends on it."""
+"""State of a class that is left out if it cannot be encoded, as is `random_state`; no prediction depends on it."""
 NEVER_SAVED: dict[str, tuple[str, ...]] = {"Pipeline": ("memory",), "StackedDensity": ("cv",)}
 """Parameters that are never saved; they have their defaults after loading."""
 _MODULES = {name: module for module, names in CLASSES.items() for name in names}
@@ -83,23 +85,31 @@ class PersistenceError(ValueError):
     """Error for a model with a part that cannot be saved without pickle."""
 
 
-@cache
 def class_by_name(name: str) -> type[Any]:
     """Return the class of a name in a file, or raise.
 
     >>> class_by_name("os.system")
     Traceback (most recent call last):
-    ValueError: the class 'os.system' is not allowed in a saved model
+    ValueError: the class 'os.system' is not allowed in a saved model; import the package that registers it, if any
     """
-    if name not in _MODULES:
-        raise ValueError(f"the class {name!r} is not allowed in a saved model")
-    return cast(type[Any], getattr(import_module(_MODULES[name]), name))
+    if (cls := _allowed_class(name)) is None:
+        hint = "import the package that registers it, if any"
+        raise ValueError(f"the class {name!r} is not allowed in a saved model; {hint}")
+    return cls
+
+
+def _allowed_class(name: str) -> type[Any] | None:
+    if name in _MODULES:
+        return cast(type[Any], getattr(import_module(_MODULES[name]), name))
+    # Of two registered classes of the same name the first, which is ours, is the last here.
+    registered = {cls.__name__: cls for registry in REGISTRIES for cls in reversed(registry.classes().values())}
+    return registered.get(name, DISTRIBUTIONS.get(name))
 
 
 def saved_name(cls: Callable[..., Any]) -> str | None:
     """Return the name under which objects of a class are saved; None if they cannot be."""
-    name = cls.__name__
-    return name if name in _MODULES and class_by_name(name) is cls else None
+    names = (cls.__name__, f"torch.distributions.{cls.__name__}")
+    return next((name for name in names if _allowed_class(name) is cls), None)
 
 
 def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
@@ -117,9 +127,11 @@ def get_state(name: str, value: Any) -> tuple[dict[str, Any], set[str]]:
         return state | {"networks": list(value.networks)}, set()
     if isinstance(value, ColumnTransformer):
         return preprocessing_state(value), set()
+    if isinstance(value, Distribution):
+        return dict(vars(value)), set()
     if isinstance(value, tuple):
         return dict(cast(Any, value)._asdict()), set()
-    optional = set(OPTIONAL.get(name, ()))
+    optional = {"random_state", *OPTIONAL.get(name, ())}
     if ALL_PARAMETERS in optional:
         optional |= set(value.get_params(deep=False))
     if is_dataclass(value) and not isinstance(value, BaseEstimator):
@@ -150,6 +162,10 @@ def build_object(name: str, state: Mapping[str, Any]) -> Any:
         return Ensemble(**state)
     if cls is ColumnTransformer:
         return build_preprocessing(state)
+    if issubclass(cls, Distribution):
+        distribution: Any = object.__new__(cls)
+        vars(distribution).update({key: torch.Size(v) if isinstance(v, tuple) else v for key, v in state.items()})
+        return distribution
     if issubclass(cls, tuple) or (is_dataclass(cls) and not issubclass(cls, BaseEstimator)):
         names = tuple(signature(cls).parameters)
         if set(state) != set(names):

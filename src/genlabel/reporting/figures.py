@@ -34,7 +34,7 @@ TOL_NINE = ("#4F44C4", "#DDCC77", "#CC6677", "#88CCEE", "#5C5C5C", "#117733", "#
 Indigo and black are lighter than in his schemes, to be visible on a dark page too.
 """
 MAX_CLASSES_PANEL, MAX_CLASSES = 8, 26
-"""Maximum of classes of a heat map of pairs, in a panel and in a figure of its own; else the worst pairs are listed."""
+"""Largest number of classes drawn as a heat map: in a panel, in its own figure; else the worst pairs are listed."""
 MAX_PAIRS, MAX_CURVES = 12, 3
 
 

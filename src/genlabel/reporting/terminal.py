@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genlabel.data.tables import Table
     from genlabel.evaluation.diagnosis import Diagnosis
     from genlabel.evaluation.explanation import Explanation
-    from genlabel.evaluation.records import RecordSet
+    from genlabel.evaluation.records.schema import RecordSet
 
 MAX_WARNINGS = 5
 FILE_WIDTH = 120

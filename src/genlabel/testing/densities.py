@@ -41,16 +41,8 @@ def check_density(density: ClassDensity, *, rtol: float = 1e-9, symmetric: bool 
 
     Examples
     --------
-    >>> from torch.distributions import Independent, StudentT
-    >>> from genlabel.densities import PerClassDensity
-    >>> class StudentTDensity(PerClassDensity):
-    ...     def __init__(self, df=4.0):
-    ...         self.df = df
-    ...     def _fit_class(self, sample):
-    ...         center = sample.X.median(0).values
-    ...         scale = (sample.X - center).abs().mean(0).clamp_min(1e-3)
-    ...         return Independent(StudentT(self.df, center, scale), 1)
-    >>> check_density(StudentTDensity())
+    >>> from genlabel.densities import DiscriminantDensity
+    >>> check_density(DiscriminantDensity())
     """
     assert isinstance(density, ClassDensity), f"{density!r} is not a ClassDensity"
     rng = np.random.default_rng(0)

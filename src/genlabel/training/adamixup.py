@@ -25,14 +25,7 @@ from genlabel._arrays import as_rng
 from genlabel._progress import Callback
 from genlabel._validation import check_interval
 from genlabel.mixing import Mixup
-from genlabel.training.batching import (
-    Batch,
-    BatchPlan,
-    Hyperparameters,
-    TrainingTask,
-    batches_per_epoch,
-    epoch_chunks,
-)
+from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch, epoch_chunks
 from genlabel.training.compile import CompileConfig, StepInputs, resolve_compile_config
 from genlabel.training.early_stopping import BestEpoch, make_tracker
 from genlabel.training.fleet import Fleet, LayerParams, repeat_models

@@ -38,14 +38,11 @@ MAX_CHUNK_VALUES = 1 << 19
 class TrainingTask:
     """Training set with its mixer and fitted labelers, whose label matrices are the basis of each model's target."""
 
-    X: NDArray[np.float64]
-    """Points (n, ...): features (n, d), images (n, c, h, w)."""
-    y: NDArray[Any]
-    """Class indices (n,), or soft labels (n, k) with rows on the simplex."""
+    X: NDArray[np.float64]  # points (n, ...): features (n, d), images (n, c, h, w)
+    y: NDArray[Any]  # class indices (n,), or soft labels (n, k) with rows on the simplex
     num_classes: int
     labelers: tuple[Labeler, ...]
-    mixer: Mixer | None = None
-    """None is plain training."""
+    mixer: Mixer | None = None  # None is plain training
     weight: NDArray[np.float64] | None = None
     """Sample weights (n,); a mixed point has the blend of its parents' weights."""
     class_weight: NDArray[np.float64] | None = None
@@ -56,8 +53,7 @@ class TrainingTask:
     """Fraction of each batch that is not mixed and keeps its labels. The expected loss is
     clean_fraction L(clean) + (1 - clean_fraction) L(mixed), at the cost of one of them. 0 is arXiv Alg. 1, 1 plain
     training."""
-    seed: Any = 0
-    """Seed of the order, the draws and, in a fleet, the initial weights."""
+    seed: Any = 0  # seed of the order, the draws and, in a fleet, the initial weights
     valid: tuple[NDArray[np.float64], NDArray[Any]] | None = None
     """Validation rows (m, ...) and their class indices (m,), which choose the best epoch."""
 
@@ -80,28 +76,21 @@ class Hyperparameters:
 class Batch(NamedTuple):
     """One step of the loop over one network; a loader may give x and y alone."""
 
-    x: Tensor
-    """Points (n, ...), not mixed."""
-    y: Tensor
-    """Class indices (n,), or soft labels (n, k)."""
+    x: Tensor  # points (n, ...), not mixed
+    y: Tensor  # class indices (n,), or soft labels (n, k)
     weight: Tensor | None = None
     """With a draw: weights in the loss (n,), of sum 1. Without: weights of the points. None is 1/n each."""
-    draw: MixParams | None = None
-    """Draw that mixes the batch; None lets the loop draw."""
+    draw: MixParams | None = None  # draw that mixes the batch; None lets the loop draw
     info: BatchInfo = BatchInfo()
 
 
 class StepBlock(NamedTuple):
     """T consecutive steps of one task, or one step of G tasks; batches below the largest, B, have rows of weight 0."""
 
-    x: Tensor
-    """(T, B, ...): mixed points at depth 0, else the points themselves."""
-    target: Tensor
-    """(T, B, k, J): label matrices of the J labelers, times the class weights."""
-    weight: Tensor
-    """(T, B): weights in the loss; each step's sum to 1 (or are all 0)."""
-    draw: MixParams
-    """Stacked draw, as tensors except the depths (T,)."""
+    x: Tensor  # (T, B, ...): mixed points at depth 0, else the points themselves
+    target: Tensor  # (T, B, k, J): label matrices of the J labelers, times the class weights
+    weight: Tensor  # (T, B): weights in the loss; each step's sum to 1 (or are all 0)
+    draw: MixParams  # stacked draw, as tensors except the depths (T,)
 
 
 def check_depths(mixer: Mixer | None, depth: int) -> None:

@@ -163,20 +163,14 @@ class Stepper:
         self._optimizer.zero_grad(set_to_none=True)
         loss = self._loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        average_over_ranks(self._optimizer)
+        if (world_size := rank_and_world_size()[1]) > 1:  # average the gradients of all processes, in one message
+            params = [p for group in self._optimizer.param_groups for p in group["params"]]
+            grads = [p.grad for p in params if p.grad is not None]
+            flat = all_reduce_sum(torch.cat([grad.flatten() for grad in grads])) / world_size
+            for grad, values in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
+                grad.copy_(values.view_as(grad))
         self._optimizer.step()
         return loss.detach()
-
-
-def average_over_ranks(optimizer: torch.optim.Optimizer) -> None:
-    """Average the gradients over the processes of a distributed run, in one message."""
-    world_size = rank_and_world_size()[1]
-    if world_size == 1:
-        return
-    grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    flat = all_reduce_sum(torch.cat([grad.flatten() for grad in grads])) / world_size
-    for grad, values in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
-        grad.copy_(values.view_as(grad))
 
 
 @contextmanager

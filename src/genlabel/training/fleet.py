@@ -67,6 +67,13 @@ class Fleet:
         fleet.theta = theta
         return fleet
 
+    def candidate(self, index: int) -> Fleet:
+        """Return the networks of one candidate as they are now, with their losses and best epochs."""
+        single = self.with_theta(self.theta[:, [index]].clone())
+        single.losses = self.losses[:, :, [index]]
+        single.best_epochs = None if self.best_epochs is None else self.best_epochs[:, [index]]
+        return single
+
     def layers(self, flat: Tensor) -> list[LayerParams]:
         """Return views of a flat tensor (G, C, size), or (C, size) of one group, as layers."""
         shapes = list(pairwise(self.sizes))
@@ -198,7 +205,7 @@ def relu_gradient(
 
 
 def _buffer(workspace: dict[tuple[str, int], Tensor], name: tuple[str, int], like: Tensor, last: int) -> Tensor:
-    """Return a buffer of the shape of a tensor with another last axis: allocation takes longer than many products."""
+    """Return a reused buffer shaped like `like` with last axis `last`; allocating one costs more than most products."""
     if name not in workspace:
         workspace[name] = like.new_empty((*like.shape[:-1], last))
     return workspace[name]

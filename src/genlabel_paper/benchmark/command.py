@@ -37,13 +37,13 @@ from genlabel.reporting.terminal import failure_lines, print_line
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genlabel.evaluation.records import RecordSet
+    from genlabel.evaluation.records.schema import RecordSet
     from genlabel_paper.benchmark import Section
 
 
 RECORDS = Path("build", "benchmark.sqlite")
 MAX_FAILURES_SHOWN = 10
-DEFAULT_REPEATS = 2
+DEFAULT_SPLITS = 2
 
 
 class Device(StrEnum):
@@ -86,7 +86,7 @@ def benchmark(
     show_list: Annotated[
         bool, typer.Option("--list", help="List the methods and baselines, and which of them can run here, and exit.")
     ] = False,
-    repeats: Annotated[
+    n_splits: Annotated[
         int | None,
         typer.Option(min=1, help="Number of random splits of each dataset.", show_default="2; all, with --report-only"),
     ] = None,
@@ -106,7 +106,7 @@ def benchmark(
     restart: Restart = False,
     report_only: Annotated[bool, typer.Option("--report-only", help="Report the records without training.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the report as Markdown.")] = None,
-    picture: Annotated[
+    figure: Annotated[
         Path | None, typer.Option(help="Also plot the log-losses, one point per dataset: a .png, .pdf, ...")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Also write the reported records to a small JSON file.")] = None,
@@ -123,8 +123,8 @@ def benchmark(
         hidden = read_network(network)
         check_jobs(jobs, dask)
         check_test_size(test_size)
-        check_figure_suffix("picture", picture)
-        check_outputs(output=output, picture=picture, export=export)
+        check_figure_suffix("figure", figure)
+        check_outputs(output=output, figure=figure, export=export)
         chosen_ids = _read_ids(ids or [], ids_file)
         names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         if report_only:
@@ -132,7 +132,7 @@ def benchmark(
                 raise ValueError("--restart deletes the records that --report-only reads; leave one out")
             if baselines:
                 raise ValueError("--baselines trains; with --report-only, choose recorded methods with --methods")
-            _report(_select_records(records, chosen_ids, names, repeats), output, picture, export)
+            _report(_select_records(records, chosen_ids, names, n_splits), output, figure, export)
             return
         chosen = _choose_methods(names, baselines)
         chosen_ids = chosen_ids or _manifest_ids(data_home, max_features, min_rows, max_rows)
@@ -147,7 +147,7 @@ def benchmark(
         result = package.run_benchmark(
             chosen_ids,
             {name: available[name] for name in chosen},
-            repeats or DEFAULT_REPEATS,
+            n_splits or DEFAULT_SPLITS,
             test_size,
             seed,
             records=records,
@@ -161,7 +161,7 @@ def benchmark(
     if result.frame.empty:
         exit_if_failed(len(result.failures))
     with one_line_errors(interrupted):
-        _report(result, output, picture, export)
+        _report(result, output, figure, export)
     exit_if_failed(len(result.failures))
 
 
@@ -258,7 +258,7 @@ def _print_list() -> None:
         print_line(f"baseline: {name} ({baseline.title}): {why_unavailable(name) or 'can run here'}")
 
 
-def _select_records(path: Path, ids: list[int], methods: list[str] | None, repeats: int | None) -> RecordSet:
+def _select_records(path: Path, ids: list[int], methods: list[str] | None, n_splits: int | None) -> RecordSet:
     """Return the records of a file for the requested ids, methods and splits."""
     from genlabel_paper.benchmark.schema import BENCHMARK
     from genlabel_paper.exports import load_records
@@ -267,7 +267,7 @@ def _select_records(path: Path, ids: list[int], methods: list[str] | None, repea
     filters: dict[str, Sequence[Any] | None] = {
         "dataset": ids or None,
         "method": None if methods is None else _check_methods(methods, records.requested["method"].unique()),
-        "split": None if repeats is None else range(repeats),
+        "split": None if n_splits is None else range(n_splits),
     }
     values_of = {name: list(dict.fromkeys(values)) for name, values in filters.items() if values is not None}
     frame = _filter_rows(records.frame, values_of)
@@ -311,7 +311,7 @@ def _warn_of_mixed_settings(frame: pd.DataFrame) -> None:
         print_line(f"warning: records with different settings (fingerprints) are mixed: {', '.join(mixed)}; {hint}")
 
 
-def _report(records: RecordSet, output: Path | None, picture: Path | None, export: Path | None) -> None:
+def _report(records: RecordSet, output: Path | None, figure: Path | None, export: Path | None) -> None:
     from genlabel_paper.benchmark import Section, as_markdown, report
 
     sections = report(records.frame, settings=records.settings)
@@ -324,12 +324,12 @@ def _report(records: RecordSet, output: Path | None, picture: Path | None, expor
     if output is not None:
         atomic_write(output, as_markdown(sections))
         print_line(f"wrote {output}")
-    if picture is not None:
+    if figure is not None:
         from genlabel_paper.benchmark.figure import plot_benchmark
 
-        with atomic_writer(picture) as temporary:
+        with atomic_writer(figure) as temporary:
             plot_benchmark(records.frame).savefig(temporary)
-        print_line(f"wrote {picture}")
+        print_line(f"wrote {figure}")
     if export is not None:
         from genlabel_paper.benchmark.schema import BENCHMARK
         from genlabel_paper.exports import export_records

@@ -15,7 +15,8 @@ from genlabel._validation import check_count, check_interval
 from genlabel.data.datasets import load_openml
 from genlabel.data.tables import Table
 from genlabel.data.tables.table import drop_rare_classes
-from genlabel.evaluation.records import RecordSet, open_store
+from genlabel.evaluation.records import open_store
+from genlabel.evaluation.records.schema import RecordSet
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel_paper.benchmark.methods import default_methods
 from genlabel_paper.benchmark.schema import BENCHMARK
@@ -24,7 +25,7 @@ from genlabel_paper.benchmark.schema import BENCHMARK
 def run_benchmark(
     ids: Iterable[int],
     methods: Mapping[str, BaseEstimator] | None = None,
-    repeats: int = 2,
+    n_splits: int = 2,
     test_size: float = 0.3,
     seed: int = 0,
     *,
@@ -49,8 +50,8 @@ def run_benchmark(
         OpenML ids.
     methods : dict of str -> classifier, optional
         `default_methods()` by default.
-    repeats, test_size, seed
-        Number of splits, fraction of rows held out in each, and seed of the splits and the methods. A larger `repeats`
+    n_splits, test_size, seed
+        Number of splits, fraction of rows held out in each, and seed of the splits and the methods. A larger `n_splits`
         in a later run keeps the first splits.
     records : path or None
         SQLite file; None keeps the records in memory.
@@ -78,7 +79,7 @@ def run_benchmark(
     >>> from genlabel import GenerativeClassifier
     >>> from genlabel.data.datasets import load_table
     >>> methods = {"generative": GenerativeClassifier()}
-    >>> result = run_benchmark([61], methods, repeats=2, records=None, load=lambda number: load_table("iris"))
+    >>> result = run_benchmark([61], methods, n_splits=2, records=None, load=lambda number: load_table("iris"))
     >>> result.frame[["dataset", "method", "split", "n", "k"]]
        dataset      method  split    n  k
     0       61  generative      0  150  3
@@ -87,7 +88,7 @@ def run_benchmark(
     numbers = list(dict.fromkeys(check_count("ids", number) for number in ids))
     bench = FitRunner(
         default_methods() if methods is None else methods,
-        check_count("repeats", repeats),
+        check_count("n_splits", n_splits),
         check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten"),
         check_count("seed", seed, low=0),
         _LoadCommonClasses(load),

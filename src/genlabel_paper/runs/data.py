@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.preprocessing import MinMaxScaler
 
-from genlabel.data.datasets import SYNTHETIC, load_openml
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.synthetic import SYNTHETIC
 from genlabel.data.tables import Table, make_splits, table_pipeline
 from genlabel.data.tables.table import MIN_CLASS_ROWS, drop_rare_classes
 from genlabel_paper.runs.cells import BUDGETS

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from genlabel.data.datasets import SYNTHETIC, ImageDataset, load_images
+from genlabel.data.datasets import ImageDataset, load_images
+from genlabel.data.datasets.synthetic import SYNTHETIC
 from genlabel_paper.runs.data import TEST_SEED_OFFSET, SplitData
 
 

@@ -13,7 +13,7 @@ from genlabel.attacks import Attack
 from genlabel.attacks.models import AttackedFleet
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.metrics import accuracy, index_labels, log_loss
-from genlabel.model_selection.refit import fold_tasks, make_task, prepare_labelers
+from genlabel.model_selection.refit import prepare_labelers
 from genlabel.model_selection.scoring import Scoring
 from genlabel.model_selection.search import EPOCHS_BETWEEN_ATTACKS
 from genlabel.model_selection.search_space import SearchSpace
@@ -84,7 +84,7 @@ def learning_curves(
         space = change(model.search_space(model.plain_space()))
         if space.search.is_halving or len(space.mixing) > 1:
             raise ValueError("learning curves are those of a grid search with one way of mixing; use search='grid'")
-        data = model._training_data(X, y, None, None, space, progress)
+        data = model._validated_folds(X, y, None, None, space, progress)
         progress.plan(space.stage_shares(searches=True, typicality=False))
         labelers, _ = prepare_labelers(space, data, progress)
         selected = [i for i, params in enumerate(space.params) if selects({**params, **space.mixing[0].params})]
@@ -115,10 +115,10 @@ def learning_curves(
             trainer.advance(epochs)
             return np.stack([np.concatenate(parts) for parts in recorded], 1)
 
-        folds = fold_tasks(space, data, labelers)
+        folds = [space.make_task(data, labelers, fold) for fold in range(len(data.folds))]
         if len(selected) < 2:
             folds = folds[:1]
-        whole = make_task(space, data, labelers, None)
+        whole = space.make_task(data, labelers, None)
         fold_scores = record(folds, score_fold)
         scores_of_all = record([whole], score_all)
         return LearningCurves(

@@ -80,7 +80,7 @@ class Reading:
     """Source of the partners, see `genlabel.mixing.Mixup`."""
 
     def changes(self, dataset: str, method: str) -> bool:
-        """Return whether it changes a method on a dataset."""
+        """Return whether this reading changes a method on a dataset."""
         drawn = not dataset.isdigit()
         included = {"all": True, "real": not drawn, "text": dataset in WITH_TEXT, "drawn": drawn}[self.sets]
         return included and (self.methods is None or method in self.methods)

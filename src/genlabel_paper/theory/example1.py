@@ -204,7 +204,7 @@ def _error_step(s: float) -> float:
 
 
 def _error_none(s: float) -> float:
-    """Return 0 for a pair that is not mixed."""
+    """Return 0, the squared error of labels that are not mixed, at every width."""
     return 0.0
 
 

@@ -29,6 +29,7 @@ from genlabel.evaluation.records.fingerprints import DECLARED_CLASSES, describe
 from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.labeling import LogisticLabel
 from genlabel.model_selection.options import HalvingSearch
+from genlabel.registry import ATTACKS, DENSITIES, LABELERS, MIXERS, SAMPLERS, Registry
 from genlabel.training import SGD
 from genlabel_paper.benchmark import BaselineClassifier, default_methods
 
@@ -242,6 +243,17 @@ def test_every_parameter_of_a_declared_class_has_a_key(monkeypatch: pytest.Monke
     with pytest.raises(ValueError, match="sigma"):
         fingerprint(labeler=LogisticLabel(0.5))
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "registry", [DENSITIES, MIXERS, LABELERS, SAMPLERS, ATTACKS], ids=lambda registry: registry.kind
+)
+def test_registered_classes_are_declared(registry: Registry[Any]) -> None:
+    for name, cls in registry.classes().items():
+        if cls.__module__.startswith("genlabel."):  # documentation examples register others
+            part = registry.factories()[name](**({"eps": 0.1} if registry is ATTACKS else {}))
+            assert cls.__qualname__ in DECLARED_CLASSES
+            assert fingerprint(part=part) == fingerprint(part=part)  # every parameter has a key
 
 
 def test_added_parameter_counts_only_if_not_default() -> None:

@@ -276,7 +276,7 @@ def test_list_has_methods_and_baselines(folder: Path) -> None:
 
 
 def test_available_baselines_run_and_others_are_skipped(folder: Path) -> None:
-    result = invoke("1", "2", "--baselines", "--repeats", "1")
+    result = invoke("1", "2", "--baselines", "--n-splits", "1")
     assert result.exit_code == 0, result.output
     assert f"skipped: absent: {ABSENT.why_unavailable()}" in result.stderr.splitlines()
     records = load_records("build/benchmark.sqlite", BENCHMARK).frame
@@ -284,14 +284,14 @@ def test_available_baselines_run_and_others_are_skipped(folder: Path) -> None:
     for name, mean in dataset_means(records, "log_loss").mean().items():
         (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name] and "%" not in line][:1]
         assert f"{mean:.4f}" in line
-    named = invoke("1", "--methods", "forest", "--repeats", "1", "--records", "f.sqlite")
+    named = invoke("1", "--methods", "forest", "--n-splits", "1", "--records", "f.sqlite")
     assert named.exit_code == 0
     assert load_records("f.sqlite", BENCHMARK).frame["method"].tolist() == ["forest"]
-    aimed = invoke("1", "--methods", "aimed", "--repeats", "1", "--records", "a.sqlite")
+    aimed = invoke("1", "--methods", "aimed", "--n-splits", "1", "--records", "a.sqlite")
     assert aimed.exit_code == 0
     assert load_records("a.sqlite", BENCHMARK).frame["method"].tolist() == ["aimed"]
-    both = invoke("1", "--methods", "forest", "--baselines", "--repeats", "1", "--records", "f.sqlite")
-    assert "fits on record: 1; to do: 0" in both.stderr
+    both = invoke("1", "--methods", "forest", "--baselines", "--n-splits", "1", "--records", "f.sqlite")
+    assert "fits recorded: 1; to do: 0" in both.stderr
     assert invoke("--report-only", "--methods", "default,forest").exit_code == 0
 
 

@@ -125,11 +125,11 @@ def make_complete_records(scores: dict[str, list[float]]) -> pd.DataFrame:
 
 
 def test_scores_equal_a_comparison(tmp_path: Path) -> None:
-    frame = run_benchmark([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
+    frame = run_benchmark([1, 2], CHEAP, n_splits=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
     assert len(frame) == 2 * 2 * 3
     for number in (1, 2):
         table = drop_rare_classes(load(number))
-        expected = compare(table, CHEAP, repeats=2, seed=3).set_index(["method", "split"])
+        expected = compare(table, CHEAP, n_splits=2, seed=3).set_index(["method", "split"])
         subset = frame[frame["dataset"] == number].set_index(["method", "split"])
         pd.testing.assert_frame_equal(
             subset.loc[expected.index, ["log_loss", "accuracy"]], expected[["log_loss", "accuracy"]]
@@ -161,10 +161,10 @@ def test_only_new_fits_are_run(tmp_path: Path) -> None:
 
     starts: list[RunPlan] = []
 
-    def run_again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
+    def run_again(ids: list[int], n_splits: int, names: list[str]) -> pd.DataFrame:
         methods = {name: CHEAP[name] for name in names}
         callback = LambdaCallback(on_run_start=starts.append)
-        return run_benchmark(ids, methods, repeats, records=path, load=load_and_count, callback=callback).frame
+        return run_benchmark(ids, methods, n_splits, records=path, load=load_and_count, callback=callback).frame
 
     first = run_again([1], 1, ["prior"])
     assert run_again([1], 1, ["prior"]).equals(first)
@@ -323,7 +323,7 @@ def test_run_without_successful_fits_has_no_report() -> None:
 @pytest.mark.parametrize(
     "options, keyword",
     [
-        ({"repeats": 0}, "repeats=0"),
+        ({"n_splits": 0}, "n_splits=0"),
         ({"test_size": 2}, "test_size=2"),
         ({"seed": -1}, "seed=-1"),
         ({"ids": [0]}, "ids=0"),
@@ -536,7 +536,7 @@ def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
-    result = invoke("1", "2", "--repeats", "1", "-o", "out/summary.md")
+    result = invoke("1", "2", "--n-splits", "1", "-o", "out/summary.md")
     assert result.exit_code == 0, result.output
     records = load_records("build/benchmark.sqlite", BENCHMARK).frame
     assert len(records) == 6
@@ -550,13 +550,13 @@ def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
     assert "times: the time of a fit of default over that of the method" in result.stdout
     assert "settings: seed 0, test size 0.3, network mlp, epochs auto" in result.stdout
     assert "## default against the others: log-loss" in (cheap / "out/summary.md").read_text()
-    repeated = invoke("1", "2", "--repeats", "1")
+    repeated = invoke("1", "2", "--n-splits", "1")
     assert repeated.exit_code == 0
-    assert "fits on record: 6; to do: 0" in repeated.stderr
+    assert "fits recorded: 6; to do: 0" in repeated.stderr
 
 
 def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    invoke("1", "2", "3", "--repeats", "1", "--records", "r.sqlite")
+    invoke("1", "2", "3", "--n-splits", "1", "--records", "r.sqlite")
     before = (cheap / "r.sqlite").read_bytes()
 
     def fail(*_: Any, **__: Any) -> None:
@@ -568,7 +568,7 @@ def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) 
         "genlabel.data.datasets.load_openml",
     ):
         monkeypatch.setattr(target, fail)
-    result = invoke("--report-only", "--records", "r.sqlite", "--picture", "p.png")
+    result = invoke("--report-only", "--records", "r.sqlite", "--figure", "p.png")
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
     assert result.exit_code == 0, result.output
     assert "OpenML datasets: 3; splits of each: 1" in result.stdout
@@ -585,7 +585,7 @@ def test_command_reports_each_failure_once_and_continues(cheap: Path, monkeypatc
         return load(number)
 
     monkeypatch.setattr("genlabel.data.datasets.load_openml", load_all_but_2)
-    result = invoke("1", "2", "3", "--repeats", "1")
+    result = invoke("1", "2", "3", "--n-splits", "1")
     assert result.exit_code == 1, result.output
     assert result.stderr.count("failed: 2, default: OSError: no OpenML dataset 2") == 1
     assert result.stdout.count("failed: 2, default and 2 more: OSError: no OpenML dataset 2") == 1
@@ -595,7 +595,7 @@ def test_command_reports_each_failure_once_and_continues(cheap: Path, monkeypatc
     assert reported.exit_code == 0
     assert reported.stdout.startswith("6 of 9 fits recorded\n")
     assert reported.stdout.count("failed: 2") == 1
-    fewer = invoke("2", "3", "--methods", "default,mixup", "--repeats", "2", "--report-only")
+    fewer = invoke("2", "3", "--methods", "default,mixup", "--n-splits", "2", "--report-only")
     assert fewer.stdout.startswith("2 of 8 fits recorded\n")
     failed = invoke("2", "--records", "none.sqlite")
     assert failed.exit_code == 1
@@ -609,35 +609,35 @@ def count_recorded(*arguments: str) -> str:
 def test_report_counts_recorded_and_requested_fits(cheap: Path) -> None:
     """Two methods on dataset 1, the third on datasets 1 and 2, and two splits of it on dataset 3."""
     for arguments in (("1", "--methods", "default,mixup"), ("1", "2", "--methods", "vanilla")):
-        assert invoke(*arguments, "--repeats", "1").exit_code == 0
-    assert invoke("3", "--methods", "vanilla", "--repeats", "2").exit_code == 0
+        assert invoke(*arguments, "--n-splits", "1").exit_code == 0
+    assert invoke("3", "--methods", "vanilla", "--n-splits", "2").exit_code == 0
     assert count_recorded() == "6 of 6 fits recorded"
     assert count_recorded("1", "2") == "4 of 4 fits recorded"
     assert count_recorded("2", "1", "2") == "4 of 4 fits recorded"
     assert count_recorded("--methods", "vanilla") == "4 of 4 fits recorded"
-    assert count_recorded("--repeats", "1") == "5 of 5 fits recorded"
+    assert count_recorded("--n-splits", "1") == "5 of 5 fits recorded"
     assert count_recorded("1", "2", "--methods", "default,vanilla") == "3 of 4 fits recorded"
     assert count_recorded("1", "7") == "3 of 6 fits recorded"
-    assert count_recorded("--repeats", "3") == "6 of 11 fits recorded"
-    assert count_recorded("1", "7", "--methods", "mixup", "--repeats", "2") == "1 of 4 fits recorded"
+    assert count_recorded("--n-splits", "3") == "6 of 11 fits recorded"
+    assert count_recorded("1", "7", "--methods", "mixup", "--n-splits", "2") == "1 of 4 fits recorded"
 
 
 def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
     fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
-    assert invoke("1", "--repeats", "1").exit_code == 0
+    assert invoke("1", "--n-splits", "1").exit_code == 0
     with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed) as store:
         store.request([Fit(1, "mixup", 1)])
         store.write_failure(Fit(1, "mixup", 1), "OSError: no luck")
     assert "failed: 1, mixup: OSError: no luck" in invoke("1", "--report-only").stdout
-    assert "no luck" not in invoke("1", "--repeats", "1", "--report-only").stdout
+    assert "no luck" not in invoke("1", "--n-splits", "1", "--report-only").stdout
 
 
 def test_report_names_methods_of_mixed_settings(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert invoke("1", "--repeats", "1").exit_code == 0
+    assert invoke("1", "--n-splits", "1").exit_code == 0
     assert "different settings" not in invoke("--report-only").stdout
     edited = METHODS | {"default": ignore_network(DummyClassifier), "mixup": ignore_network(DummyClassifier)}
     replace_methods(monkeypatch, edited)
-    assert invoke("2", "--repeats", "1", "--methods", "default,mixup").exit_code == 0
+    assert invoke("2", "--n-splits", "1", "--methods", "default,mixup").exit_code == 0
     (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "different settings" in line]
     assert "are mixed: default (2), mixup (2);" in line
     assert "different settings" not in invoke("2", "--report-only").stdout
@@ -645,16 +645,16 @@ def test_report_names_methods_of_mixed_settings(cheap: Path, monkeypatch: pytest
 
 def test_ids_are_read_from_a_file_or_the_manifest(cheap: Path) -> None:
     (cheap / "ids.txt").write_text("1, 2 # two\n\n3\n")
-    assert "9 of 9 fits" in invoke("--ids-file", "ids.txt", "--repeats", "1").stderr
+    assert "9 of 9 fits" in invoke("--ids-file", "ids.txt", "--n-splits", "1").stderr
     rows = ["1,x,150,4,2", "2,x,99,4,2", "3,x,150,21,2", "4,x,2001,4,2", "5,x,150,4,", "6,x,2000,20,3"]
     (cheap / "home").mkdir()
     (cheap / "home/manifest.csv").write_text("id,name,n,d,k\n" + "\n".join(rows) + "\n")
-    result = invoke("--data-home", "home", "--repeats", "1", "--records", "r.sqlite", "--methods", "default, vanilla")
+    result = invoke("--data-home", "home", "--n-splits", "1", "--records", "r.sqlite", "--methods", "default, vanilla")
     assert result.exit_code == 0, result.output
     assert sorted(load_records("r.sqlite", BENCHMARK).frame["dataset"].unique()) == [1, 6]
     assert sorted(load_records("r.sqlite", BENCHMARK).frame["method"].unique()) == ["default", "vanilla"]
     wide = ["--min-rows", "1", "--max-rows", "9999", "--max-features", "99", "--records", "w.sqlite"]
-    invoke("--data-home", "home", "--repeats", "1", *wide)
+    invoke("--data-home", "home", "--n-splits", "1", *wide)
     assert sorted(load_records("w.sqlite", BENCHMARK).frame["dataset"].unique()) == [1, 2, 3, 4, 6]
 
 
@@ -667,12 +667,12 @@ def test_ids_are_read_from_a_file_or_the_manifest(cheap: Path) -> None:
         (["1", "--network", "x"], "network='x'"),
         (["1", "--jobs", "0"], "jobs=0"),
         (["1", "--test-size", "2"], "test_size=2.0"),
-        (["1", "--repeats", "0"], "--repeats"),
+        (["1", "--n-splits", "0"], "--n-splits"),
         (["--ids-file", "nowhere.txt"], "'nowhere.txt'"),
         (["--ids-file", "words.txt"], "'iris'"),
         (["--report-only"], "'build/benchmark.sqlite'"),
         (["--report-only", "--restart"], "--restart"),
-        (["--picture", "benchmark.xyz"], "'.xyz'"),
+        (["--figure", "benchmark.xyz"], "'.xyz'"),
         (["1", "-o", "words.txt/x.md"], "words.txt"),
         (["1", "--records", "words.txt"], "'words.txt'"),
         (["1", "--records", "home"], "'home'"),
@@ -693,16 +693,16 @@ def test_invalid_input_is_one_error_line(cheap: Path, arguments: list[str], keyw
 
 
 def test_command_refuses_other_settings(cheap: Path) -> None:
-    invoke("1", "--repeats", "1")
-    refused = invoke("1", "--repeats", "1", "--epochs", "5")
+    invoke("1", "--n-splits", "1")
+    refused = invoke("1", "--n-splits", "1", "--epochs", "5")
     assert refused.exit_code == 2
     assert "epochs=5" in refused.stderr
-    assert invoke("1", "--repeats", "1", "--epochs", "5", "--restart").exit_code == 0
+    assert invoke("1", "--n-splits", "1", "--epochs", "5", "--restart").exit_code == 0
     assert load_records("build/benchmark.sqlite", BENCHMARK).settings["epochs"] == 5
 
 
 def test_export_gives_the_report_of_the_store(cheap: Path) -> None:
-    assert invoke("1", "2", "--repeats", "2", "--export", "out/benchmark.json").exit_code == 0
+    assert invoke("1", "2", "--n-splits", "2", "--export", "out/benchmark.json").exit_code == 0
     stored, exported = (
         invoke("--report-only", "--records", name) for name in ("build/benchmark.sqlite", "out/benchmark.json")
     )
@@ -743,7 +743,7 @@ def test_help_lists_the_options() -> None:
         "records",
         "restart",
         "report-only",
-        "picture",
+        "figure",
         "output",
     ):
         assert f"--{name}" in options

@@ -58,7 +58,7 @@ def test_records_have_the_current_fingerprints() -> None:
 
 
 def test_page_has_the_counts_of_lower_log_losses() -> None:
-    """tests/test_figures.py checks the table of README and the other numbers of the start pages."""
+    """tests/test_readme_numbers.py checks the table of README and the other numbers of the start pages."""
     records = load_records(RECORDS, BENCHMARK).frame
     assert complete_datasets(records)[1] == []
     text = (ROOT / "docs" / "stacked-density.md").read_text()

@@ -1,15 +1,12 @@
-from .columns import ColumnSpec
 from .files import read_frame, write_frame
 from .formats import FORMATS, TableFormat
 from .leaks import drop_leaks, find_leaks, group_duplicates
 from .reading import TableReadSpec, read_table
-from .splits import Split, make_splits
+from .splits import make_splits
 from .table import Table, table_pipeline
 
 __all__ = [
     "FORMATS",
-    "ColumnSpec",
-    "Split",
     "Table",
     "TableFormat",
     "TableReadSpec",

@@ -127,7 +127,7 @@ def read_bytes(path: Path, max_bytes: int = -1) -> bytes:
             while chunk := file.read(CHUNK_SIZE):
                 content.write(chunk)
                 if content.tell() > MAX_UNPACKED_BYTES:
-                    raise ValueError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes; unpack it with gunzip")
+                    raise ValueError(f"the file unpacks to more than {MAX_UNPACKED_BYTES} bytes; unpack it with gunzip")
         return content.getvalue()
     with gzip.open(path) if packed else path.open("rb") as file:
         start = file.read(max_bytes)
@@ -374,7 +374,7 @@ def check_excel_size(path: Path) -> None:
 
     with ZipFile(path) as book:
         if sum(part.file_size for part in book.infolist()) > MAX_UNPACKED_BYTES:
-            raise ValueError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes; save the table as CSV")
+            raise ValueError(f"the file unpacks to more than {MAX_UNPACKED_BYTES} bytes; save the table as CSV")
         for name in book.namelist():
             if not (name.startswith("xl/worksheets/") and name.endswith(".xml")):
                 continue
@@ -390,6 +390,6 @@ def check_excel_size(path: Path) -> None:
                     end_of_chunk = chunk[-MAX_REFERENCE_BYTES:]
             if rows * columns > max(MAX_EMPTY_CELLS, MAX_EMPTY_RATIO * n_values):
                 raise ValueError(
-                    f"it has {rows} rows and {columns} columns, nearly all of them empty; delete the cells far from "
-                    "the table"
+                    f"the sheet {name} has {rows} rows and {columns} columns, nearly all of them empty; delete the "
+                    "cells far from the table"
                 )

@@ -19,18 +19,18 @@ Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Indices of the training rows and of the test rows."""
 
 
-def make_splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Split]:
+def make_splits(table: Table, n_splits: int, test_size: float, seed: int) -> list[Split]:
     """Return repeated splits of a table; raise if a class is too small.
 
     The rows are drawn at random, stratified by class. If the table has groups, all rows of a group are on the same
-    side. If it has times, the latest rows are cut into `repeats` intervals, fewer where many times are equal; each
+    side. If it has times, the latest rows are cut into `n_splits` intervals, fewer where many times are equal; each
     interval is predicted from all rows before it, except those of its groups. The first random splits do not depend on
-    `repeats`.
+    `n_splits`.
 
     Parameters
     ----------
     table : Table
-    repeats : int
+    n_splits : int
     test_size : float
         Share of the rows held out: in each split, or, by time, in all of them together.
     seed : int
@@ -38,19 +38,19 @@ def make_splits(table: Table, repeats: int, test_size: float, seed: int) -> list
     Examples
     --------
     >>> table = Table("t", pd.DataFrame({"x": range(20)}), pd.Series(list("ab" * 10)))
-    >>> [len(test) for train, test in make_splits(table, repeats=2, test_size=0.3, seed=0)]
+    >>> [len(test) for train, test in make_splits(table, n_splits=2, test_size=0.3, seed=0)]
     [6, 6]
     """
-    check_count("repeats", repeats)
+    check_count("n_splits", n_splits)
     check_count("seed", seed, low=0)
     share = check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
     counts = _check_classes(table)
     if table.time is not None:
-        return _split_by_time(table, repeats, share)
+        return _split_by_time(table, n_splits, share)
     if table.groups is not None:
-        splits = _split_groups(table, repeats, share, seed)
+        splits = _split_groups(table, n_splits, share, seed)
     else:
-        splitter = StratifiedShuffleSplit(repeats, test_size=share, random_state=seed)
+        splitter = StratifiedShuffleSplit(n_splits, test_size=share, random_state=seed)
         try:
             splits = list(splitter.split(table.X, table.y))
         except ValueError as error:
@@ -101,7 +101,7 @@ def _check_classes(table: Table) -> pd.Series[int]:
     return counts
 
 
-def _split_groups(table: Table, repeats: int, share: float, seed: int) -> list[Split]:
+def _split_groups(table: Table, n_splits: int, share: float, seed: int) -> list[Split]:
     """Hold out whole groups in random order; see `_draw_groups`."""
     assert table.groups is not None
     groups = pd.factorize(table.groups)[0]
@@ -111,7 +111,7 @@ def _split_groups(table: Table, repeats: int, share: float, seed: int) -> list[S
     if len(sizes) < 2:
         raise ValueError(f"all rows of {table.name!r} are in one group; a split needs two: leave the groups out")
     splits = []
-    for split in range(repeats):
+    for split in range(n_splits):
         test = _draw_groups(sizes, share, np.random.default_rng([seed, split]))
         splits.append((np.flatnonzero(~test[groups]), np.flatnonzero(test[groups])))
     if any(len(train) == 0 or len(test) == 0 for train, test in splits):
@@ -145,7 +145,7 @@ def _draw_groups(sizes: NDArray[np.float64], share: float, rng: np.random.Genera
     return held_out
 
 
-def _split_by_time(table: Table, repeats: int, share: float) -> list[Split]:
+def _split_by_time(table: Table, n_splits: int, share: float) -> list[Split]:
     """Cut the latest rows into intervals, each to be predicted from the rows before it.
 
     A split trains on no row of a test group, and uses only classes with at least two training rows.
@@ -153,7 +153,7 @@ def _split_by_time(table: Table, repeats: int, share: float) -> list[Split]:
     assert table.time is not None
     time = table.time.to_numpy(dtype=np.float64)
     order = np.argsort(time, kind="stable")
-    starts = np.linspace((1 - share) * len(time), len(time), repeats + 1).round().astype(int)[:-1]
+    starts = np.linspace((1 - share) * len(time), len(time), n_splits + 1).round().astype(int)[:-1]
     start_times = [time[order[min(start, len(time) - 1)]] for start in starts]
     cuts = np.unique(np.searchsorted(time[order], start_times))  # equal times stay on one side
     bounds = [int(cut) for cut in cuts if cut > 0] + [len(time)]

@@ -323,8 +323,8 @@ class Inverter(NamedTuple):
         w = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
         if self.generators.encoder is not None:
             encoded = self.generators.encode(X.expand(len(w), -1, -1))
-            likeliest = encoded[..., dim:].where(self.generators.shares[:, None] > 0, -torch.inf).argmax(-1)
-            encoded = torch.cat([encoded[..., :dim], one_hot(likeliest, charts, encoded.dtype)], -1)
+            most_likely = encoded[..., dim:].where(self.generators.shares[:, None] > 0, -torch.inf).argmax(-1)
+            encoded = torch.cat([encoded[..., :dim], one_hot(most_likely, charts, encoded.dtype)], -1)
             w = torch.cat([w, encoded[:, :, None]], 2)
         k, m, n, _ = w.shape
         inverter, target = self, X.expand(k, -1, -1)

@@ -37,12 +37,25 @@ DECLARED_CLASSES: dict[str, str] = {
     "VAEDensity": "vae latent_dim=latent hidden noise floor n_samples train_samples epochs batch_size learning_rate "
     "validation_fraction=held_out patience jitter device -verbose random_state",
     # mixing, labels, attacks, optimizers
+    "CutMix": "CutMix alpha lam_per pixels",
+    "FeatMix": "FeatMix alpha importance",
+    "GenLabel": "GenLabel density gamma top_k priors same_class",
+    "GenLabelSampler": "GenLabelSampler density gamma alpha n_aug output priors standardize random_state",
     "GenMix": "genmix density n_aug lam eps output standardize prefit random_state",
+    "KMixup": "KMixup alpha lam_per k",
+    "LocalMixup": "LocalMixup alpha lam_per decay",
     "ManifoldMixup": "manifold-mixup alpha depths lam_per",
     "Mixup": "mixup alpha lam_per pairs",
+    "RandomChoice": "RandomChoice mixers p",
+    "RegMixup": "RegMixup alpha lam_per eta",
+    "SameClassMixup": "SameClassMixup alpha lam_per",
+    "SimilarityMixup": "SimilarityMixup tau_max tau_std",
     "LinearLabel": "linear",
     "LogisticLabel": "logistic sigma",
+    "AutoAttack": "AutoAttack eps norm bounds batch_size",
+    "Boundary": "Boundary eps norm steps draws bounds",
     "FGSM": "fgsm eps norm bounds targeted",
+    "PGD": "PGD eps norm steps step_size restarts random_start bounds targeted",
     "Adam": "adam betas eps milestones decay",
     "SGD": "sgd momentum milestones decay",
     # classifiers
@@ -60,10 +73,10 @@ DECLARED_CLASSES: dict[str, str] = {
 }
 """Names and keys in fingerprints: renaming a class, a parameter or a module changes a line here, but no record.
 
-Each class of ours whose settings are in committed records has one line: its name in fingerprints, then its parameters.
-`parameter=key` gives a renamed parameter its old key. `-parameter` changes no numbers and is not hashed. `parameter?`
-was added after records had been made: it is hashed only where its value is not the default, so that older records stay
-current.
+Each class of ours that is registered, or whose settings are in committed records, has one line: its name in
+fingerprints, then its parameters. `parameter=key` gives a renamed parameter its old key. `-parameter` changes no
+numbers and is not hashed. `parameter?` was added after records had been made: it is hashed only where its value is not
+the default, so that older records stay current.
 """
 
 

@@ -21,7 +21,7 @@ from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.reporting.html import DataTable, count_of, list_names, name_of, percent, shorten, signed
 
 MIN_SPEEDUP = 5.0
-"""Ratio of times from which a faster method is named."""
+"""Smallest ratio of run times at which the report names a faster method."""
 MAX_NOTES, MAX_NOTE = 3, 160
 """Notes at the top, and the characters of each."""
 UNBALANCED = 0.8

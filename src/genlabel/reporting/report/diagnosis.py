@@ -180,7 +180,7 @@ def _labels_of_pair(mixed: MixedSampleStats, first_class: int, second_class: int
 
 
 def _mean_curve(lam: Values, values: Values, name: str, color: str) -> charts.Curve:
-    """Return means over bins of lambda or, for few mixed samples, over groups of neighbors."""
+    """Return means over bins of lambda or, for few mixed samples, over groups of samples with neighboring lambda."""
     if len(lam) < MIN_BINNED:
         groups = np.array_split(np.argsort(lam, kind="stable"), max(1, len(lam) // GROUP_SIZE))
     else:

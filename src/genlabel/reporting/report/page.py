@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from genlabel._atomic_io import atomic_write
-from genlabel.data.tables import ColumnSpec, Table
-from genlabel.data.tables.columns import kind_of
+from genlabel.data.tables import Table
+from genlabel.data.tables.columns import ColumnSpec, kind_of
 from genlabel.evaluation.comparison import as_plain
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.explanation import Explanation

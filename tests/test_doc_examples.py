@@ -205,6 +205,13 @@ def test_commands_of_a_page_are_valid(page: str, group: Any) -> None:
     assert [(words, fault) for words in shown if (fault := command_fault(words, group))] == []
 
 
+def test_commands_of_the_makefile_exist(group: Any) -> None:
+    lines = re.findall(r"^\t.*?\$\(BIN\)/((?:genlabel|python) [^;|\n]*)", (ROOT / "Makefile").read_text(), flags=re.M)
+    scripts = [words for words in map(shlex.split, lines) if words[0] == "genlabel" or words[1].endswith(".py")]
+    assert len(scripts) > 4
+    assert [fault for words in scripts if (fault := command_fault(words, group))] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_options_of_commands_in_sentences_exist(page: str, group: Any) -> None:
     """A command between backticks may be incomplete: check its name and its options."""
