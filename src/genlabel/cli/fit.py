@@ -14,7 +14,14 @@ import typer
 
 from genlabel._progress import ProgressDisplay, use_callback
 from genlabel.cli import options
-from genlabel.reporting.terminal import POOL_WEIGHTS, describe_table, print_line, table_dict, warning_lines
+from genlabel.reporting.terminal import (
+    POOL_WEIGHTS,
+    describe_costs,
+    describe_table,
+    print_line,
+    table_dict,
+    warning_lines,
+)
 
 if TYPE_CHECKING:
     from genlabel.data.tables import Table
@@ -24,6 +31,10 @@ MAX_CLASSES = 8
 """Maximum of classes whose shares are printed."""
 
 
+WEIGHTED = (
+    "class weights: probabilities are those of a population with these weights, not of the table; --cost changes "
+    "predictions and leaves probabilities as they are"
+)
 TableMethod = StrEnum("TableMethod", ["genlabel", "mixup", "vanilla", "stacked"])
 """Names of methods; a test compares them with those of `genlabel.evaluation.table_models`."""
 
@@ -51,6 +62,18 @@ def fit(
         float,
         typer.Option(min=0.0, max=0.9, help="Share of the rows on which a first fit is measured; 0 skips it."),
     ] = 0.2,
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS=WEIGHT",
+            help="Weight of the rows of CLASS in training, 1 for other classes; can be repeated. balanced: inversely "
+            "proportional to the class frequencies. Probabilities are then those of a population with these weights.",
+        ),
+    ] = None,
+    costs: options.Costs = None,
+    threshold: options.Threshold = None,
+    pos_label: options.PosLabel = None,
+    device: options.Device = "auto",
     groups: options.Groups = None,
     time: options.Time = None,
     drop: options.Drop = None,
@@ -71,16 +94,22 @@ def fit(
     reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         hidden = options.read_network(network)
-        if method is TableMethod.stacked and (network != "mlp" or epochs is not None or time_limit is not None):
-            names = "--network, --epochs and --time-limit"
+        network_options = (network, epochs, time_limit, device)
+        if method is TableMethod.stacked and network_options != ("mlp", None, None, "auto"):
+            names = "--network, --epochs, --time-limit and --device"
             raise ValueError(f"{names} are for methods with a network; leave them out, or choose another --method")
         name = options.check_source(path, target, reading)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
         with ProgressDisplay(f"loading {source}"):
+            import numpy as np
+
             from genlabel.evaluation import table_models
 
             table = options.load_source(path, target, reading, seed)
+        names = np.unique(table.y)
+        weights = options.read_class_values("class_weight", class_weight, names)
+        class_costs = options.read_costs(costs, threshold, pos_label, names)
         if not as_json:
             from genlabel.data.tables.columns import describe_columns
 
@@ -91,21 +120,23 @@ def fit(
             notes = [f"note: {note}" for note in table.notes]
             for line in [describe_table(table), f"classes: {classes}", *columns, *notes]:
                 print_line(line)
-        classifier = table_models.make_classifier(method.value, hidden, epochs or "auto")
+        classifier = table_models.make_classifier(method.value, hidden, epochs or "auto", weights, device)
         fitted = table_models.fit_table(
-            table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, stage=_stage
+            table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, costs=class_costs, stage=_stage
         )
         notes = warning_lines([fitted.warnings])
+        if weights is not None:
+            notes.append(WEIGHTED)
         with_network = "" if method is TableMethod.stacked else f", network {network}"
         settings = f"method {method.value}{with_network}, seed {seed}"
-        scores = _holdout_line(fitted.held_out)
-        fitted.save(folder, [f"{describe_table(table)}; {settings}", scores, *table.notes, *notes])
+        lines = [*_holdout_lines(fitted.held_out), *describe_costs(fitted.model[-1])]
+        fitted.save(folder, [f"{describe_table(table)}; {settings}", *lines, *table.notes, *notes])
     if as_json:
         typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
         return
     chosen = [f"chosen: {describe_params(fitted.chosen)}"] if fitted.chosen else []
     no_intervals = [] if fitted.has_intervals else ["no intervals: this method has no held-out rows of its own"]
-    for line in ["", scores, *chosen, *no_intervals, *(f"note: {note}" for note in notes)]:
+    for line in ["", *lines, *chosen, *no_intervals, *(f"note: {note}" for note in notes)]:
         print_line(line)
     print_line(f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s")
     print_line(f"next: genlabel predict {folder} NEW.csv -o predictions.csv")
@@ -135,22 +166,30 @@ def _stage(name: str) -> Iterator[None]:
         yield
 
 
-def _holdout_line(held_out: HoldoutScores | None) -> str:
-    """Return the scores on held-out rows next to those of the class priors."""
+def _holdout_lines(held_out: HoldoutScores | None) -> list[str]:
+    """Return the scores on held-out rows next to those of the class priors, and the share found of each class."""
     if held_out is None:
-        return "held out: no rows; see the model card for what is known of its quality"
+        return ["held out: no rows; see the model card for what is known of its quality"]
     from genlabel.evaluation.prediction_counts import wilson_interval
 
     scores, prior = held_out.scores, held_out.prior_scores
     low, high = wilson_interval(scores["accuracy"], held_out.cases)
     rows = f"{held_out.rows} rows" + (f" in {held_out.cases} groups" if held_out.cases < held_out.rows else "")
     auc = "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
-    return (
+    found = sorted(held_out.recall.items(), key=lambda item: item[1])
+    shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found[:MAX_CLASSES])
+    lines = [
         f"held out: {rows} that a first fit did not see: accuracy {100 * scores['accuracy']:.1f} % "
         f"({100 * low:.0f} to {100 * high:.0f} %), log-loss {scores['log_loss']:.3f} "
         f"(class priors: {100 * prior['accuracy']:.1f} %, {prior['log_loss']:.3f}); "
-        f"balanced accuracy {100 * scores['balanced_accuracy']:.1f} %{auc}"
-    )
+        f"balanced accuracy {100 * scores['balanced_accuracy']:.1f} %{auc}",
+        f"rows of each class that are predicted as it: {shares}{', ...' if len(found) > MAX_CLASSES else ''}",
+    ]
+    missed = [name for name, share in found if share == 0]
+    if missed:
+        names = ", ".join(missed[:MAX_CLASSES])
+        lines.append(f"no row is predicted as {names}; --cost balanced predicts rare classes more often")
+    return lines
 
 
 def describe_params(params: dict[str, Any]) -> str:
@@ -176,7 +215,7 @@ def _to_dict(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) 
     if fitted.held_out is not None:
         scores = {name: None if isnan(value) else value for name, value in fitted.held_out.scores.items()}
         sizes = {"rows": fitted.held_out.rows, "cases": fitted.held_out.cases}
-        held_out = {**sizes, **scores, "class_priors": fitted.held_out.prior_scores}
+        held_out = {**sizes, **scores, "recall": fitted.held_out.recall, "class_priors": fitted.held_out.prior_scores}
     return {
         **table_dict(table),
         "notes": [*table.notes, *notes],

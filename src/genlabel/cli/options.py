@@ -18,9 +18,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from genlabel._validation import check_positive
 from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from genlabel.data.tables import Table
 
 RESEND_SECONDS = 0.05
@@ -75,6 +78,26 @@ Epochs = Annotated[
 Jobs = Annotated[int, typer.Option(help="Number of training processes, one thread each; -1 is one for each processor.")]
 Dask = Annotated[
     str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786, whose workers train instead.")
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto is a GPU if there is one.")]
+Costs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cost",
+        metavar="CLASS=COST",
+        help="Predict the class of the lowest expected cost: COST is that of a wrong prediction for a row of CLASS, 1 "
+        "for other classes; can be repeated. balanced: costs inversely proportional to the class frequencies. "
+        "Probabilities do not change.",
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, help="Of two classes, predict the one of --pos-label from this probability on (default: 0.5)."
+    ),
+]
+PosLabel = Annotated[
+    str | None, typer.Option(metavar="CLASS", help="Class of --threshold.", show_default="1 of classes 0 and 1")
 ]
 Restart = Annotated[bool, typer.Option("--restart", help="Start again and delete the previous records.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -155,6 +178,45 @@ def read_network(network: str) -> str | tuple[int, ...]:
         return tuple(map(int, sizes))
     known = '"auto", "logistic", "mlp" or hidden sizes such as "64,128"'
     raise ValueError(f"network={network!r} is not known; use {known}")
+
+
+def read_class_values(option: str, values: list[str] | None, classes: NDArray[Any]) -> dict[Any, float] | str | None:
+    """Return the number of each class of an option whose values are "CLASS=NUMBER", or one "balanced".
+
+    >>> read_class_values("cost", ["yes=5"], np.array(["no", "yes"]))
+    {'yes': 5.0}
+    """
+    if not values or values == ["balanced"]:
+        return "balanced" if values else None
+    names = {str(name): name for name in classes.tolist()}
+    result = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        if name not in names:
+            shown = ", ".join(map(repr, names))
+            raise ValueError(f"{option}={value!r} must be balanced, or CLASS=NUMBER with one of the classes {shown}")
+        try:
+            result[names[name]] = float(number)
+        except ValueError:
+            raise ValueError(f"{option}={value!r} must end in a number, such as {name}=5") from None
+        check_positive(option, result[names[name]], "5 counts five errors")
+    return result
+
+
+def read_costs(
+    costs: list[str] | None, threshold: float | None, pos_label: str | None, classes: NDArray[Any]
+) -> dict[Any, float] | str | None:
+    """Return the costs of errors of the options --cost, or --threshold and --pos-label; None without them."""
+    if threshold is None:
+        if pos_label is not None:
+            raise ValueError(f"pos_label={pos_label!r} is for --threshold; pass both")
+        return read_class_values("cost", costs, classes)
+    if costs:
+        raise ValueError(f"--threshold {threshold:g} is a pair of costs; leave --cost out")
+    from genlabel.estimators.classifier import threshold_costs
+
+    by_text = {str(name): name for name in classes.tolist()}
+    return threshold_costs(threshold, None if pos_label is None else by_text.get(pos_label, pos_label), classes)
 
 
 def check_jobs(jobs: int, dask: str | None = None) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from genlabel._progress import ProgressDisplay
 from genlabel.cli import options
-from genlabel.reporting.terminal import print_line
+from genlabel.reporting.terminal import describe_costs, print_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +45,15 @@ def predict(
     keep_columns: Annotated[
         bool, typer.Option("--keep-columns", help="Copy all columns of the file in front of the predictions.")
     ] = False,
+    costs: options.Costs = None,
+    threshold: options.Threshold = None,
+    pos_label: options.PosLabel = None,
     debug: options.Debug = False,
 ) -> None:
     """Predict the class of each row of a table: prediction, probability of each class, typicality of the row.
 
-    Rows stay in their order. Notes on unusual rows and, if the file has the target, the scores go to the error stream.
+    The prediction is the most probable class, unless costs or a threshold were given here or to `genlabel fit`. Rows
+    stay in their order. Notes on unusual rows and, if the file has the target, the scores go to the error stream.
     Typicality is the share of training rows that are less typical than the row. Exit codes: 0 success, 2 invalid input,
     3 a bug of genlabel, 130 interrupted.
     """
@@ -71,6 +75,8 @@ def predict(
             from genlabel.evaluation import table_models
 
             loaded = load_model(model)
+            if costs or threshold is not None or pos_label is not None:
+                loaded.classifier.set_costs(options.read_costs(costs, threshold, pos_label, loaded.classes_))
             new = table_models.NewRows.of(loaded, path)
             names, copied = id_columns or [], None
             if names or keep_columns:
@@ -99,7 +105,7 @@ def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> lis
     """Return lines about atypical rows, and the scores where classes are known."""
     from genlabel.evaluation.table_models import atypical_level, score_predictions
 
-    lines = []
+    lines = list(describe_costs(model.classifier))
     if "typicality" in predictions:
         level = atypical_level(model)
         count = int((predictions["typicality"] <= level).sum())

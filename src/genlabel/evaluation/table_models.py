@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,8 @@ class HoldoutScores:
     """Metrics of `genlabel.evaluation.comparison.score_table`."""
     prior_scores: dict[str, float]
     """Accuracy and log-loss of predicting the class priors of the other rows."""
+    recall: dict[str, float]
+    """Share of the held-out rows of each class that are predicted as it."""
 
 
 @final
@@ -86,14 +88,17 @@ class FittedTable:
         return save_model(self.model, folder, notes=notes or [], extra={READ_SPEC: self.read_spec.to_plain()})
 
 
-def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
-    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison.
+def make_classifier(
+    name: str, network: Any = "mlp", epochs: Any = "auto", class_weight: Any = None, device: Any = "auto"
+) -> BaseEstimator:
+    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison, with class weights.
 
-    >>> make_classifier("vanilla").mixer is None
-    True
+    >>> make_classifier("vanilla", class_weight="balanced").class_weight
+    'balanced'
     """
     check_choice("method", name, list(TABLE_METHODS))
-    return cast(BaseEstimator, default_methods(network, "stacked", epochs)[TABLE_METHODS[name]])
+    method = default_methods(network, "stacked", epochs, device=device)[TABLE_METHODS[name]]
+    return cast(BaseEstimator, method.set_params(class_weight=class_weight))
 
 
 def fit_table(
@@ -103,6 +108,7 @@ def fit_table(
     test_size: float = 0.2,
     seed: int = 0,
     time_limit: float | None = None,
+    costs: Mapping[Any, float] | str | None = None,
     stage: StageContext = nullcontext,
 ) -> FittedTable:
     """Measure a first fit of a method on held-out rows of a table, then fit the method to all rows.
@@ -121,6 +127,8 @@ def fit_table(
     seed : int
     time_limit : float, optional
         Seconds for both fits together, for methods with a network.
+    costs : dict of class -> number, "balanced" or None
+        Costs of errors, by which both fits predict: see `set_costs` of the classifiers.
     stage : callable (name) -> context manager
 
     Examples
@@ -141,16 +149,20 @@ def fit_table(
             train, test = split
             with stage("first fit"):
                 limit = None if time_limit is None else FIRST_FIT_SHARE * time_limit
-                first = _fit(select_rows(table, np.isin(np.arange(len(table.y)), train)), method, seed, limit)
+                first = _fit(select_rows(table, np.isin(np.arange(len(table.y)), train)), method, seed, limit, costs)
             y_train, y_test = (index_labels(table.y.iloc[rows], first.classes_) for rows in split)
-            scores = score_table(predict_log_proba(first, table.X.iloc[test]), y_test)
+            log_proba = predict_log_proba(first, table.X.iloc[test])
+            hits = first[-1].decide(log_proba) == y_test
+            recall = {str(first.classes_[c]): float(hits[y_test == c].mean()) for c in np.unique(y_test)}
+            scores = score_table(log_proba, y_test)
+            scores |= {"accuracy": float(hits.mean()), "balanced_accuracy": float(np.mean(list(recall.values())))}
             prior_scores = {"accuracy": float((y_test == np.bincount(y_train).argmax()).mean())}
             prior_scores["log_loss"] = prior_log_loss(y_train, y_test)
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
-            held_out = HoldoutScores(len(test), cases, scores, prior_scores)
+            held_out = HoldoutScores(len(test), cases, scores, prior_scores, recall)
         limit = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
         with stage("final fit"):
-            model = _fit(table, method, seed, limit)
+            model = _fit(table, method, seed, limit, costs)
         if not hasattr(model[-1], "typicality_"):
             with stage("typicality"):
                 model[-1].fit_typicality(model[:-1].transform(table.X), table.y)
@@ -235,8 +247,9 @@ def predict_table(
     parts = []
     for rows in chunks(len(X), CHUNK_ROWS):
         chunk = X.iloc[rows]
-        proba = model.predict_proba(chunk)
-        columns: dict[str, Any] = {"prediction": model.classes_[proba.argmax(axis=1)]}
+        log_proba = model.predict_log_proba(chunk)
+        proba = np.exp(log_proba)
+        columns: dict[str, Any] = {"prediction": model.classes_[model.classifier.decide(log_proba)]}
         columns |= {f"probability_{name}": proba[:, c] for c, name in enumerate(model.classes_)}
         if intervals:
             low, high = model.predict_proba_interval(chunk)
@@ -278,7 +291,9 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
     columns = [f"probability_{name}" for name in model.classes_]
     known = y >= 0
     with np.errstate(divide="ignore"):
-        return score_log_proba(np.log(predictions[columns].to_numpy()[known]), y[known])
+        scores = score_log_proba(np.log(predictions[columns].to_numpy()[known]), y[known])
+    hits = predictions["prediction"].to_numpy()[known] == model.classes_[y[known]]
+    return scores | {"accuracy": float(hits.mean())}
 
 
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
@@ -298,9 +313,17 @@ def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     return np.sort(np.concatenate([train, rare])), test
 
 
-def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | None) -> Pipeline:
+def _fit(
+    table: Table,
+    method: BaseEstimator,
+    seed: int,
+    time_limit: float | None,
+    costs: Mapping[Any, float] | str | None,
+) -> Pipeline:
     estimator = with_random_state(method, seed)
     if time_limit is not None and "search__time_limit" in estimator.get_params():
         estimator.set_params(search__time_limit=time_limit)
     model = table_pipeline(table.X, estimator)
-    return model.fit(table.X, table.y, **groups_fit_param(model, table))
+    model.fit(table.X, table.y, **groups_fit_param(model, table))
+    model[-1].set_costs(costs)
+    return model
