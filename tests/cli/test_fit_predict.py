@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, log_loss, recall_score
 from typer.testing import CliRunner
 
 import genlabel
 from genlabel.cli import app
 from genlabel.data.tables import Table, TableReadSpec, drop_leaks, read_table
-from genlabel.evaluation.table_models import _hold_out, fit_table, make_classifier, predict_table
+from genlabel.data.tables.table import select_rows
+from genlabel.evaluation.table_models import _fit, _hold_out, fit_table, make_classifier, predict_table
 from genlabel.persistence.files import ARRAYS, CARD, TREE
 
 N = 90
@@ -407,6 +408,75 @@ def test_awkward_tables_are_fitted_and_predicted(tmp_path: Path, kind: Any) -> N
     best = predictions[names].idxmax(axis=1).str.removeprefix("probability_")
     assert best.tolist() == predictions["prediction"].astype(str).tolist()
     assert predictions["typicality"].between(0, 1).all()
+
+
+# Costs, thresholds and class weights
+
+
+def test_costs_are_stored_with_the_model_and_predict_replaces_them(tmp_path: Path) -> None:
+    data, folder = write(raw_table(), tmp_path / "d.csv"), str(tmp_path / "m")
+    arguments = ["fit", str(data), "--target", "paid", "-o", folder, *QUICK, *ONCE, "--force"]
+    predict = ["predict", folder, str(data), "-o", str(tmp_path / "o.csv")]
+    plain = None
+    for stored, given, lowest in [
+        ((), (), 0.5),
+        (("--threshold", "0.3", "--pos-label", "yes"), (), 0.3),
+        (("--cost", "yes=4"), (), 0.2),
+        (("--cost", "balanced"), (), (raw_table()["paid"] == "yes").mean()),
+        (("--cost", "yes=4"), ("--threshold", "0.6", "--pos-label", "no"), 0.4),
+        (("--cost", "yes=4"), ("--cost", "no=3"), 0.75),
+    ]:
+        run(*arguments, *stored)
+        result = run(*predict, *given)
+        predictions = read(tmp_path / "o.csv")
+        assert (
+            predictions["prediction"].tolist()
+            == np.where(predictions["probability_yes"] >= lowest, "yes", "no").tolist()
+        )
+        assert ("prediction: " in result.stderr) == bool(stored or given)
+        accuracy = 100 * accuracy_score(raw_table()["paid"], predictions["prediction"])
+        assert f"accuracy {accuracy:.2f} %" in result.stderr
+        plain = predictions["probability_yes"] if plain is None else plain
+        np.testing.assert_array_equal(predictions["probability_yes"], plain)
+
+
+def test_class_weights_change_the_training(tmp_path: Path) -> None:
+    data, folder = write(raw_table(), tmp_path / "d.csv"), tmp_path / "m"
+    arguments = ["fit", str(data), "--target", "paid", "-o", str(folder), *QUICK, *ONCE, "--force"]
+    counts = raw_table()["paid"].value_counts()
+    for values, ratio in [(["balanced"], counts["no"] / counts["yes"]), (["yes=3"], 3.0), (["yes=3", "no=2"], 1.5)]:
+        run(*arguments, *(word for value in values for word in ("--class-weight", value)))
+        weight = genlabel.load_model(folder).class_weight_
+        assert weight[1] / weight[0] == pytest.approx(ratio)
+
+
+def test_held_out_recall_is_that_of_the_predictions_by_cost() -> None:
+    X, y = numeric_table(80)
+    table, method = Table("t", X, pd.Series(np.where(y > 0, "yes", "no"), name="y")), make_classifier("stacked")
+    train, test = _hold_out(table, 0.3, 0) or ([], [])
+    model = _fit(select_rows(table, np.isin(np.arange(80), train)), method, 0, None, {"yes": 3.0})
+    held_out = fit_table(table, method, test_size=0.3, costs={"yes": 3.0}).held_out
+    assert held_out is not None
+    labels, predicted = table.y.iloc[test], model.predict(table.X.iloc[test])
+    expected = recall_score(labels, predicted, labels=["no", "yes"], average=None)
+    assert list(held_out.recall.values()) == pytest.approx(expected.tolist())
+    assert held_out.scores["accuracy"] == pytest.approx(accuracy_score(labels, predicted))
+
+
+def test_options_of_classes_name_what_is_wrong(fitted: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, _ = fitted
+    arguments = ["fit", str(folder / "d.csv"), "--target", "paid", "-o", str(tmp_path / "m"), *QUICK, *ONCE]
+    for options, words in [
+        (["--cost", "maybe=2"], "'yes'"),
+        (["--class-weight", "yes"], "CLASS=NUMBER"),
+        (["--class-weight", "yes=0"], "above 0"),
+        (["--threshold", "0.2"], "--pos-label"),
+        (["--pos-label", "yes"], "--threshold"),
+        (["--threshold", "0.2", "--pos-label", "yes", "--cost", "yes=2"], "--cost"),
+        (["--device", "abacus"], "--device"),
+    ]:
+        assert words in error_line(*arguments, *options)
+    assert not (tmp_path / "m").exists()
 
 
 # Held-out rows

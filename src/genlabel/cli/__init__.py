@@ -41,6 +41,9 @@ def main() -> None:
     add_commands()
     try:
         app(prog_name="genlabel")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise SystemExit(1) from None
     except OSError as error:  # the standard output cannot be written, for instance because a disk is full
         if "--debug" in sys.argv:
             raise

@@ -70,7 +70,7 @@ def fit(
             "proportional to the class frequencies. Probabilities are then those of a population with these weights.",
         ),
     ] = None,
-    costs: options.Costs = None,
+    cost: options.Costs = None,
     threshold: options.Threshold = None,
     pos_label: options.PosLabel = None,
     device: options.Device = "auto",
@@ -100,7 +100,14 @@ def fit(
             raise ValueError(f"{names} are for methods with a network; leave them out, or choose another --method")
         name = options.check_source(path, target, reading)
         folder = output or Path(f"model-{name}")
-        _check_folder(folder, force)
+        new = not folder.exists()
+        if not new:
+            from genlabel.persistence.files import check_folder
+
+            check_folder(folder, force, "--force")
+        options.check_outputs(output=folder / "model.json")
+        if new:
+            folder.rmdir()
         with ProgressDisplay(f"loading {source}"):
             import numpy as np
 
@@ -109,7 +116,7 @@ def fit(
             table = options.load_source(path, target, reading, seed)
         names = np.unique(table.y)
         weights = options.read_class_values("class_weight", class_weight, names)
-        class_costs = options.read_costs(costs, threshold, pos_label, names)
+        class_costs = options.read_costs(cost, threshold, pos_label, names)
         if not as_json:
             from genlabel.data.tables.columns import describe_columns
 
@@ -130,7 +137,7 @@ def fit(
         with_network = "" if method is TableMethod.stacked else f", network {network}"
         settings = f"method {method.value}{with_network}, seed {seed}"
         lines = [*_holdout_lines(fitted.held_out), *describe_costs(fitted.model[-1])]
-        fitted.save(folder, [f"{describe_table(table)}; {settings}", *lines, *table.notes, *notes])
+        fitted.save(folder, [f"{describe_table(table)}; {settings}", *lines, *table.notes, *notes], overwrite=force)
     if as_json:
         typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
         return
@@ -140,23 +147,6 @@ def fit(
         print_line(line)
     print_line(f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s")
     print_line(f"next: genlabel predict {folder} NEW.csv -o predictions.csv")
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    """Raise unless the model can be written and, without `force`, overwrites nothing; other files are never lost."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output={str(folder)!r} is a file; name a folder for the model")
-    if folder.exists() and any(folder.iterdir()):
-        from genlabel.persistence.files import is_model
-
-        if not is_model(folder):
-            raise ValueError(f"output={str(folder)!r} has files that are not a model of genlabel; name another folder")
-        if not force:
-            raise ValueError(f"output={str(folder)!r} has a model; --force replaces it, or name another folder")
-    new = not folder.exists()
-    options.check_outputs(output=folder / "model.json")
-    if new:
-        folder.rmdir()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import signal
@@ -9,6 +10,8 @@ import sys
 from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer, main_thread
@@ -83,7 +86,6 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto is a GPU if t
 Costs = Annotated[
     list[str] | None,
     typer.Option(
-        "--cost",
         metavar="CLASS=COST",
         help="Predict the class of the lowest expected cost: COST is that of a wrong prediction for a row of CLASS, 1 "
         "for other classes; can be repeated. balanced: costs inversely proportional to the class frequencies. "
@@ -198,7 +200,7 @@ def read_class_values(option: str, values: list[str] | None, classes: NDArray[An
         try:
             result[names[name]] = float(number)
         except ValueError:
-            raise ValueError(f"{option}={value!r} must end in a number, such as {name}=5") from None
+            raise ValueError(f"{option}={value!r} must end in a number, such as '{name}=5'") from None
         check_positive(option, result[names[name]], "5 counts five errors")
     return result
 
@@ -300,7 +302,7 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
     except KeyboardInterrupt:
         print_line(f"interrupted; {interrupted}", stderr=True)
         raise typer.Exit(130) from None
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort, BrokenPipeError):  # of a pipe to `head`: the command ends without a word
         raise
     except Exception as error:
         expected = isinstance(error, ValueError | OSError)
@@ -308,9 +310,32 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
             raise
         kind = "" if expected else f"{type(error).__name__}: "
         hint = "" if expected else "; this is a bug of genlabel, --debug shows where"
-        message = Text(" ".join(f"Error: {kind}{error}{hint}".split()), style="red")
+        message = Text(" ".join(f"Error: {kind}{in_options(str(error))}{hint}".split()), style="red")
         Console(stderr=True, highlight=False).print(message, soft_wrap=True)
         raise typer.Exit(2 if expected else 3) from None
+
+
+def in_options(message: str) -> str:
+    """Return a message of the library with its parameters written as options of the command line.
+
+    >>> in_options("test_size=2 must be a number; lower test_size")
+    '--test-size 2 must be a number; lower --test-size'
+    """
+    for name, option in _option_names().items():
+        message = re.sub(rf"(?<![\w.'-]){name}=(?=\S)", f"{option} ", message)
+        if "_" in name:
+            message = re.sub(rf"(?<![\w.'-]){name}(?![\w.'=-])", option, message)
+    return message
+
+
+@cache
+def _option_names() -> dict[str, str]:
+    """Return the parameters of all commands, and those of the library that are called otherwise, with their options."""
+    from genlabel.cli import app
+
+    callbacks = [command.callback for command in app.registered_commands if command.callback is not None]
+    names = {name for callback in callbacks for name in signature(callback).parameters}
+    return {name: f"--{name.replace('_', '-')}" for name in names} | {"repeats": "--n-splits", "id": "--id"}
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def predict(
     keep_columns: Annotated[
         bool, typer.Option("--keep-columns", help="Copy all columns of the file in front of the predictions.")
     ] = False,
-    costs: options.Costs = None,
+    cost: options.Costs = None,
     threshold: options.Threshold = None,
     pos_label: options.PosLabel = None,
     debug: options.Debug = False,
@@ -75,8 +75,8 @@ def predict(
             from genlabel.evaluation import table_models
 
             loaded = load_model(model)
-            if costs or threshold is not None or pos_label is not None:
-                loaded.classifier.set_costs(options.read_costs(costs, threshold, pos_label, loaded.classes_))
+            if cost or threshold is not None or pos_label is not None:
+                loaded.classifier.set_costs(options.read_costs(cost, threshold, pos_label, loaded.classes_))
             new = table_models.NewRows.of(loaded, path)
             names, copied = id_columns or [], None
             if names or keep_columns:
@@ -95,6 +95,7 @@ def predict(
         if output is None and isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
             sys.stdout.reconfigure(encoding="utf-8")  # a file must keep all characters
         write_frame(predictions, sys.stdout if output is None else output)
+        sys.stdout.flush()  # a closed pipe fails here and not at exit
         for line in [*(f"note: {text}" for text in new.notes), *_summary(loaded, new, predictions)]:
             print_line(line, stderr=True)
         if output is not None:

@@ -14,7 +14,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from genlabel._arrays import Standardization
-from genlabel._validation import check_choice, check_interval, check_positive, check_weights, ignore_overflow
+from genlabel._validation import (
+    check_choice,
+    check_interval,
+    check_labels,
+    check_positive,
+    check_weights,
+    ignore_overflow,
+)
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import TabularEncoder
 from genlabel.metrics import index_labels
@@ -188,7 +195,8 @@ def threshold_costs(threshold: float, pos_label: Any, classes: NDArray[Any]) -> 
     if pos_label is None and names in ([0, 1], [-1, 1]):
         pos_label = 1
     if pos_label not in names:
-        raise ValueError(f"pos_label={pos_label!r} is not a class; name the one with the threshold, one of {names}")
+        given = "is not given" if pos_label is None else f"{pos_label!r} is not a class"
+        raise ValueError(f"pos_label {given}; name the class of the threshold, one of {names}")
     share = check_interval("threshold", threshold, 1e-9, 1 - 1e-9, "it is the lowest probability of pos_label")
     return {name: 1 - share if name == pos_label else share for name in names}
 
@@ -368,6 +376,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         n = len(log_proba)
         if np.shape(y) != (n,):
             raise ValueError(f"y has shape {np.shape(y)}; expected ({n},), one label for each row of X")
+        check_labels(y)
         index = index_labels(y, self.classes_)
         weight = None if sample_weight is None else check_weights(sample_weight, n)
         self.venn_abers_ = Calibration.of(log_proba, index, weight=weight, class_weight=self.class_weight_)

@@ -57,6 +57,12 @@ class HoldoutScores:
     recall: dict[str, float]
     """Share of the held-out rows of each class that are predicted as it."""
 
+    def to_plain(self) -> dict[str, Any]:
+        """Return the scores for a model card."""
+        scores = {name: self.scores[name] for name in ("accuracy", "log_loss")}
+        prior = {f"prior_{name}": value for name, value in self.prior_scores.items()}
+        return {"rows": self.rows, "cases": self.cases, **scores, **prior, "recall": self.recall}
+
 
 @final
 @dataclass(frozen=True)
@@ -83,9 +89,16 @@ class FittedTable:
         """True if probabilities have intervals."""
         return hasattr(self.model[-1], "venn_abers_")
 
-    def save(self, folder: str | Path, notes: list[str] | None = None) -> Path:
-        """Save the model with the specification of its table in a folder; see `genlabel.save_model`."""
-        return save_model(self.model, folder, notes=notes or [], extra={READ_SPEC: self.read_spec.to_plain()})
+    def save(self, folder: str | Path, notes: list[str] | None = None, *, overwrite: bool = False) -> Path:
+        """Save the model with the specification of its table and its scores in a folder; see `genlabel.save_model`."""
+        return save_model(
+            self.model,
+            folder,
+            notes=notes or [],
+            extra={READ_SPEC: self.read_spec.to_plain()},
+            test_scores=None if self.held_out is None else self.held_out.to_plain(),
+            overwrite=overwrite,
+        )
 
 
 def make_classifier(

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 import genlabel
 from genlabel.estimators.classifier import Intervals, ProbabilityClassifier
 from genlabel.persistence.card import describe_model, write_card
-from genlabel.persistence.files import TREE, Decoder, Encoder, Files, read_files, write_files
+from genlabel.persistence.files import TREE, Decoder, Encoder, Files, check_folder, read_files, write_files
 from genlabel.persistence.legacy import upgrade_about, upgrade_extra
 from genlabel.persistence.objects import PersistenceError
 from genlabel.persistence.schema import Schema
@@ -112,11 +112,17 @@ class LoadedModel:
 
 
 def save_model(
-    model: Any, folder: str | PathLike[str], *, notes: Sequence[str] = (), extra: Mapping[str, Any] | None = None
+    model: Any,
+    folder: str | PathLike[str],
+    *,
+    notes: Sequence[str] = (),
+    extra: Mapping[str, Any] | None = None,
+    test_scores: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a fitted model into a folder: arrays in safetensors, everything else in JSON, and a model card.
 
-    A model that is there already is replaced. Before the files are written, the model is built from their contents and
+    Before the files are written, the model is built from their contents and
     must predict the same for a few rows, to the last bit.
 
     Parameters
@@ -130,6 +136,11 @@ def save_model(
     extra : dict, optional
         Values to save with the model, such as the options of reading its file: numbers, strings, arrays, lists, dicts.
         They come back as `LoadedModel.extra`.
+    test_scores : dict, optional
+        Scores on rows that no fit has seen, with which the card begins: rows, accuracy and log_loss, and if known
+        recall (of each class), and prior_accuracy and prior_log_loss, those of predicting the class priors.
+    overwrite : bool
+        Replace a model that is in the folder; without it, that is an error. A folder with other files is refused.
 
     Returns
     -------
@@ -149,15 +160,17 @@ def save_model(
     True
     """
     extra = dict(extra or {})
+    check_folder(Path(folder), overwrite)
     if isinstance(model, LoadedModel):
         notes = [*model.about.get("notes", []), *notes]
+        test_scores = test_scores or model.about.get("test_scores")
         extra = model.extra | extra
         model = model.model
     classifier = classifier_of(model)
     check_is_fitted(classifier, "scaler_")
     schema, encoder = Schema.of(model), Encoder()
     tree = encoder.encode(model, "model")
-    about = describe_model(classifier, schema, notes)
+    about = describe_model(classifier, schema, notes, test_scores)
     predictions = _predict_probes(LoadedModel(model, schema))
     probes = {name: encoder.encode(values, f"probes.{name}") for name, values in predictions.items()}
     left_out = {name: text for item in encoder.objects for name, text in item.get("left_out", {}).items()}
