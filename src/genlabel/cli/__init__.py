@@ -18,6 +18,7 @@ from genlabel.cli.compare import compare
 from genlabel.cli.datasets import datasets
 from genlabel.cli.diagnose import diagnose
 from genlabel.cli.fit import fit
+from genlabel.cli.options import running_command
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
 
@@ -69,11 +70,13 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Mixup whose labels come from learned class densities."""
+    running_command.set(context.invoked_subcommand)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # print question marks instead of failing after a long run

@@ -131,7 +131,7 @@ def fit(
         fitted = table_models.fit_table(
             table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, costs=class_costs, stage=_stage
         )
-        notes = warning_lines([fitted.warnings])
+        notes = [options.in_options(line) for line in warning_lines([fitted.warnings])]
         if weights is not None:
             notes.append(WEIGHTED)
         with_network = "" if method is TableMethod.stacked else f", network {network}"
@@ -142,7 +142,7 @@ def fit(
         typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
         return
     chosen = [f"chosen: {describe_params(fitted.chosen)}"] if fitted.chosen else []
-    no_intervals = [] if fitted.has_intervals else ["no intervals: this method has no held-out rows of its own"]
+    no_intervals = [] if fitted.has_intervals else ["no intervals: --method stacked holds out no rows"]
     for line in ["", *lines, *chosen, *no_intervals, *(f"note: {note}" for note in notes)]:
         print_line(line)
     print_line(f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s")
@@ -159,21 +159,22 @@ def _stage(name: str) -> Iterator[None]:
 def _holdout_lines(held_out: HoldoutScores | None) -> list[str]:
     """Return the scores on held-out rows next to those of the class priors, and the share found of each class."""
     if held_out is None:
-        return ["held out: no rows; see the model card for what is known of its quality"]
+        return ["no rows were held out: the quality of the model is unknown, measure it on new rows"]
     from genlabel.evaluation.prediction_counts import wilson_interval
 
     scores, prior = held_out.scores, held_out.prior_scores
     low, high = wilson_interval(scores["accuracy"], held_out.cases)
     rows = f"{held_out.rows} rows" + (f" in {held_out.cases} groups" if held_out.cases < held_out.rows else "")
-    auc = "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
+    auc = "" if isnan(scores["auc"]) else f"; AUC {scores['auc']:.3f}"
     found = sorted(held_out.recall.items(), key=lambda item: item[1])
     shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found[:MAX_CLASSES])
     lines = [
-        f"held out: {rows} that a first fit did not see: accuracy {100 * scores['accuracy']:.1f} % "
-        f"({100 * low:.0f} to {100 * high:.0f} %), log-loss {scores['log_loss']:.3f} "
-        f"(class priors: {100 * prior['accuracy']:.1f} %, {prior['log_loss']:.3f}); "
-        f"balanced accuracy {100 * scores['balanced_accuracy']:.1f} %{auc}",
-        f"rows of each class that are predicted as it: {shares}{', ...' if len(found) > MAX_CLASSES else ''}",
+        f"right on {100 * scores['accuracy']:.1f} % of {rows} that a first fit did not see (95 % interval "
+        f"{100 * low:.0f} to {100 * high:.0f} %); always guessing the most frequent class: "
+        f"{100 * prior['accuracy']:.1f} %",
+        f"right by class: {shares}{', ...' if len(found) > MAX_CLASSES else ''}; mean over the classes "
+        f"{100 * scores['balanced_accuracy']:.1f} %",
+        f"log-loss {scores['log_loss']:.3f}, that of the class priors {prior['log_loss']:.3f} (lower is better){auc}",
     ]
     missed = [name for name, share in found if share == 0]
     if missed:
@@ -186,7 +187,7 @@ def describe_params(params: dict[str, Any]) -> str:
     """Return the parameters that a search chose, in words.
 
     >>> describe_params({"learning_rate": 0.03, "clean_fraction": 1.0, "pool_weights": (0.5, 0.4, 0.1)})
-    'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class priors 0.10'
+    'learning rate 0.03; no mixing; weights in the prediction: network 0.50, stacked density 0.40, class priors 0.10'
     """
     omitted = (*POOL_WEIGHTS, "clean_fraction", "density")
     shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in params.items()}
@@ -196,7 +197,8 @@ def describe_params(params: dict[str, Any]) -> str:
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
     if "pool_weights" in params:
         network, density, prior = params["pool_weights"]
-        parts.append(f"weights: network {network:.2f}, stacked density {density or 0:.2f}, class priors {prior:.2f}")
+        shares = f"network {network:.2f}, stacked density {density or 0:.2f}, class priors {prior:.2f}"
+        parts.append(f"weights in the prediction: {shares}")
     return "; ".join(parts)
 
 

@@ -10,6 +10,7 @@ import sys
 from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from inspect import signature
 from pathlib import Path
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from genlabel.data.tables import Table
 
+running_command: ContextVar[str | None] = ContextVar("running_command", default=None)
+"""Name of the command that runs."""
 RESEND_SECONDS = 0.05
 """Delay until a lost interrupt is sent again."""
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
@@ -116,7 +119,7 @@ class ReadOptions(NamedTuple):
     na_values: list[str] | None
     drop: list[str] | None
     force_include: list[str] | None
-    classes: bool
+    target_is_categorical: bool
     bins: int | None
     groups: str | None
     time: str | None
@@ -321,21 +324,24 @@ def in_options(message: str) -> str:
     >>> in_options("test_size=2 must be a number; lower test_size")
     '--test-size 2 must be a number; lower --test-size'
     """
-    for name, option in _option_names().items():
-        message = re.sub(rf"(?<![\w.'-]){name}=(?=\S)", f"{option} ", message)
+    for name, option in _option_names(running_command.get()).items():
+        message = re.sub(rf"(?<![\w.'-]){name}=(?=\S)", f"{option} ", message).replace(f"{option} True", option)
         if "_" in name:
             message = re.sub(rf"(?<![\w.'-]){name}(?![\w.'=-])", option, message)
     return message
 
 
 @cache
-def _option_names() -> dict[str, str]:
-    """Return the parameters of all commands, and those of the library that are called otherwise, with their options."""
+def _option_names(command_name: str | None) -> dict[str, str]:
+    """Return the options of a command, or of all, by the names that they have as parameters of the library."""
     from genlabel.cli import app
 
-    callbacks = [command.callback for command in app.registered_commands if command.callback is not None]
-    names = {name for callback in callbacks for name in signature(callback).parameters}
-    return {name: f"--{name.replace('_', '-')}" for name in names} | {"repeats": "--n-splits", "id": "--id"}
+    names = {"id"}
+    for command in app.registered_commands:
+        callback = command.callback
+        if callback is not None and command_name in (None, command.name, callback.__name__.replace("_", "-")):
+            names |= set(signature(callback).parameters)
+    return {name: f"--{name.replace('_', '-')}" for name in names} | {"repeats": "--n-splits"}
 
 
 @contextmanager

@@ -254,8 +254,8 @@ def predict_table(
         raise ValueError("X has no rows; there is nothing to predict, pass at least one")
     if intervals and not hasattr(model.classifier, "venn_abers_"):
         raise ValueError(
-            f"this {type(model.classifier).__name__} has no intervals: no rows were held out in its search; leave "
-            "--intervals out, or fit one of the methods with a network"
+            "the model has no intervals, because its search held out no rows; leave out intervals=True, or fit a "
+            "method with a network"
         )
     parts = []
     for rows in chunks(len(X), CHUNK_ROWS):

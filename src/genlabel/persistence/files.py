@@ -98,14 +98,14 @@ def read_files(folder: Path) -> Files:
 def read_document(folder: Path) -> dict[str, Any]:
     """Return the contents of the JSON file; raise if any byte of it has changed. Arrays are not checked."""
     if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is not a folder; give one that save_model has written")
+        raise ValueError(f"{str(folder)!r} is not a folder; name the folder of a saved model")
     content, path = _read_bytes(folder, TREE), repr(str(folder / TREE))
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: it is not JSON ({type(error).__name__}); save the model again") from error
+        raise ValueError(f"{path} is damaged: it is not JSON; save the model again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a model of genlabel; give a folder that save_model has written")
+        raise ValueError(f"{path} is not a model of genlabel; name the folder of a saved model")
     version = document.get("format_version")
     if isinstance(version, bool) or version not in READABLE_VERSIONS:
         raise ValueError(

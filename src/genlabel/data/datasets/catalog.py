@@ -62,7 +62,7 @@ def load_table(
     drop : iterable of str
         Columns that are not used.
     **reading
-        Options for files: na_values, force_include, classes, bins, groups, time; see
+        Options for files: na_values, force_include, target_is_categorical, bins, groups, time; see
         `genlabel.data.tables.read_table`.
 
     Examples
@@ -82,7 +82,8 @@ def load_table(
         return read_table(Path(source), target, drop=drop, **reading)
     for option, value in reading.items():
         if value and option != "force_include":
-            raise ValueError(f"{option}={value!r} is for files; leave it out for {name!r}")
+            shown = join_names(value) if isinstance(value, list) else repr(value)
+            raise ValueError(f"{option}={shown} is for files; leave it out for {name!r}")
     data_id = openml_id(source)
     if data_id is not None:
         table = replace(load_openml(data_id), name=name)
@@ -136,8 +137,8 @@ def find_source(source: str | Path, target: str | None = None) -> tuple[str, str
     columns = read_columns(path)
     if target is None:
         raise ValueError(
-            f"target is not given; name the label column of {str(path)!r} with target=... (--target on the command "
-            f"line), one of {join_names(columns)}"
+            f"target is not given; name the label column of {str(path)!r} with target=COLUMN, one of "
+            f"{join_names(columns)}"
         )
     check_columns("target", [target], columns, str(path))
     return table_name(path), target
@@ -247,7 +248,7 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
                 raise ValueError(_damaged_message(data_id, cache, cause)) from error
             raise OSError(
                 f"OpenML dataset {data_id} is not cached in {str(home)!r} and could not be downloaded ({error}); go "
-                f"online, or name the folder of a cache with data_home or the environment variable {DATA_HOME}"
+                f"online, or name the folder of a cache with the environment variable {DATA_HOME}"
             ) from error
         features = _read_json(copy / f"api/v1/json/data/features/{data_id}.gz")["data_features"]["feature"]
         for path in copy.rglob("*.gz"):
@@ -338,8 +339,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _damaged_message(data_id: int, path: Path, error: Exception) -> str:
-    reason = f"{type(error).__name__}: {error}"
-    return f"OpenML dataset {data_id} is cached in {str(path)!r}, but cannot be read ({reason}); remove its files there"
+    return f"OpenML dataset {data_id} is cached in {str(path)!r}, but cannot be read ({error}); remove its files there"
 
 
 def _to_table(frame: pd.DataFrame, targets: list[str], name: str, data_id: int, round_target: bool) -> Table:
