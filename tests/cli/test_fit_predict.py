@@ -19,7 +19,14 @@ import genlabel
 from genlabel.cli import app
 from genlabel.data.tables import Table, TableReadSpec, drop_leaks, read_table
 from genlabel.data.tables.table import select_rows
-from genlabel.evaluation.table_models import _fit, _hold_out, fit_table, make_classifier, predict_table
+from genlabel.evaluation.table_models import (
+    _fit,
+    _hold_out,
+    fit_table,
+    make_classifier,
+    measure_columns,
+    predict_table,
+)
 from genlabel.persistence.files import ARRAYS, CARD, TREE
 
 N = 90
@@ -462,6 +469,55 @@ def test_held_out_recall_is_that_of_the_predictions_by_cost() -> None:
     expected = recall_score(labels, predicted, labels=["no", "yes"], average=None)
     assert list(held_out.recall.values()) == pytest.approx(expected.tolist())
     assert held_out.scores["accuracy"] == pytest.approx(accuracy_score(labels, predicted))
+
+
+# Empty columns
+
+
+def decisive_table(n: int = 120) -> pd.DataFrame:
+    """A column decides nearly everything and is often empty; another one has no effect."""
+    rng = np.random.default_rng(0)
+    y = rng.random(n) < 0.4
+    boat = np.where(y ^ (rng.random(n) < 0.03), rng.choice(["A", "B"], n), "")
+    frame = pd.DataFrame({"boat": boat, "noise": rng.choice(["u", "v"], n), "age": rng.normal(size=n) + 0.3 * y})
+    return frame.assign(y=np.where(y, "yes", "no"))
+
+
+def test_predict_names_an_empty_column_that_mattered(tmp_path: Path) -> None:
+    data, folder = write(decisive_table(), tmp_path / "d.csv"), tmp_path / "m"
+    result = run("fit", str(data), "--target", "y", "-o", str(folder), "--method", "stacked", "--test-size", "0.4")
+    effect = json.loads(json.dumps(genlabel.load_model(folder).extra["column_effects"]))["boat"]
+    assert effect[1] > 0.9
+    assert f"missing: boat {100 * effect[2]:.1f} %" in result.stdout
+    frame = decisive_table().drop(columns="y")
+
+    def notes(rows: pd.DataFrame) -> list[str]:
+        stderr = run("predict", str(folder), str(write(rows, tmp_path / "new.csv"))).stderr
+        return [line for line in stderr.splitlines() if "empty" in line]
+
+    (note,) = notes(frame.assign(boat=""))
+    for share in (100 - 100 * (frame["boat"] == "").mean(), 100 * effect[1], 100 * effect[2]):
+        assert f"{share:.1f} %" in note or f"{share:.0f} %" in note
+    assert notes(frame) == []
+    assert notes(frame.assign(boat="")[:2]) == []  # two rows without a boat are usual
+    assert notes(frame.assign(noise="")) == []
+    run("fit", str(data), "--target", "y", "-o", str(folder), *QUICK, *ONCE, "--force")  # effects are not known
+    assert "'boat'" in notes(frame.assign(boat=""))[0]
+
+
+def test_effects_of_columns_equal_scores_of_blank_rows() -> None:
+    frame = decisive_table()
+    table = Table("t", frame.drop(columns="y").replace("", None), frame["y"])
+    model = _fit(select_rows(table, np.arange(120) < 60), make_classifier("stacked"), 0, None, None)
+    rows, y = np.arange(60, 120), (frame["y"][60:] == "yes").to_numpy().astype(int)
+    effects = measure_columns(TableReadSpec.of(table), table, model, rows, y)
+    assert effects["boat"].missing == (frame["boat"] == "").mean()
+    for name, effect in effects.items():
+        blank = table.X[60:].assign(**{name: None})
+        assert effect.accuracy == accuracy_score(frame["y"][60:], model.predict(table.X[60:]))
+        assert effect.accuracy_if_blank == accuracy_score(frame["y"][60:], model.predict(blank))
+        losses = [log_loss(frame["y"][60:], model.predict_proba(X)) for X in (blank, table.X[60:])]
+        assert effect.loss_if_blank == pytest.approx(losses[0] - losses[1])
 
 
 def test_options_of_classes_name_what_is_wrong(fitted: tuple[Path, Any], tmp_path: Path) -> None:

@@ -25,10 +25,12 @@ from genlabel.reporting.terminal import (
 
 if TYPE_CHECKING:
     from genlabel.data.tables import Table
-    from genlabel.evaluation.table_models import FittedTable, HoldoutScores
+    from genlabel.evaluation.table_models import ColumnEffect, FittedTable, HoldoutScores
 
 MAX_CLASSES = 8
 """Maximum of classes whose shares are printed."""
+MAX_COLUMNS = 3
+"""Maximum of columns whose effect on the scores is printed."""
 
 
 WEIGHTED = (
@@ -136,7 +138,7 @@ def fit(
             notes.append(WEIGHTED)
         with_network = "" if method is TableMethod.stacked else f", network {network}"
         settings = f"method {method.value}{with_network}, seed {seed}"
-        lines = [*_holdout_lines(fitted.held_out), *describe_costs(fitted.model[-1])]
+        lines = [*_holdout_lines(fitted.held_out), *_column_lines(fitted.columns), *describe_costs(fitted.model[-1])]
         fitted.save(folder, [f"{describe_table(table)}; {settings}", *lines, *table.notes, *notes], overwrite=force)
     if as_json:
         typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
@@ -183,6 +185,14 @@ def _holdout_lines(held_out: HoldoutScores | None) -> list[str]:
     return lines
 
 
+def _column_lines(columns: dict[str, ColumnEffect]) -> list[str]:
+    """Return a line on the columns without which the accuracy on held-out rows falls most."""
+    effects = {name: effect for name, effect in columns.items() if effect.accuracy_if_blank < effect.accuracy - 0.01}
+    largest = sorted(effects, key=lambda name: effects[name].accuracy_if_blank)[:MAX_COLUMNS]
+    shares = [f"{name} {100 * effects[name].accuracy_if_blank:.1f} %" for name in largest]
+    return [f"right if all values of one column were missing: {', '.join(shares)}"] if shares else []
+
+
 def describe_params(params: dict[str, Any]) -> str:
     """Return the parameters that a search chose, in words.
 
@@ -212,6 +222,10 @@ def _to_dict(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) 
         **table_dict(table),
         "notes": [*table.notes, *notes],
         "held_out": held_out,
+        "column_effects": {
+            name: {key: None if isnan(value) else value for key, value in effect._asdict().items()}
+            for name, effect in fitted.columns.items()
+        },
         "chosen": fitted.chosen,
         "intervals": fitted.has_intervals,
         "model": str(folder),

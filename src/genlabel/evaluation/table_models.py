@@ -24,13 +24,23 @@ from genlabel.data.tables.files import join_names
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
-from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
+from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, save_model
 
 TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "stacked": "stacked"}
 """Methods that can be fitted -> their names in a comparison."""
 READ_SPEC = "read_spec"
 """Name under which a saved model has the `TableReadSpec` of its table."""
+COLUMN_EFFECTS = "column_effects"
+"""Name under which a saved model has the `ColumnEffect` of each column, as a list."""
+MAX_BLANK_CELLS = 20_000
+"""Maximum of rows times columns that are predicted to measure the effects of columns."""
+MIN_BLANK_ROWS = 20
+"""Minimum of rows for these scores."""
+MIN_BLANK_LOSS = 0.01
+"""Increase of the log-loss without the values of a column, from which the column matters."""
+MIN_CHANCE_OF_GAPS = 0.01
+"""Probability that all rows of a file lack a value by chance, below which that is unusual."""
 FIRST_FIT_SHARE = 0.4
 """Share of the time limit that the first fit may take."""
 FEW_ROWS = 200
@@ -64,6 +74,24 @@ class HoldoutScores:
         return {"rows": self.rows, "cases": self.cases, **scores, **prior, "recall": self.recall}
 
 
+class ColumnEffect(NamedTuple):
+    """Effect of a column on the predictions of a model; `measure_columns` returns a dict of them."""
+
+    missing: float
+    """Share of the training rows without a value."""
+    accuracy: float = float("nan")
+    """Accuracy on held-out rows; NaN if none were held out."""
+    accuracy_if_blank: float = float("nan")
+    """Accuracy on the same rows without any value of the column."""
+    loss_if_blank: float = float("nan")
+    """Increase of the log-loss without these values."""
+
+    @property
+    def matters(self) -> bool:
+        """True unless the scores are known not to depend on the column."""
+        return not self.loss_if_blank < MIN_BLANK_LOSS
+
+
 @final
 @dataclass(frozen=True)
 class FittedTable:
@@ -75,6 +103,8 @@ class FittedTable:
     """Specification of how the file of the table was read."""
     held_out: HoldoutScores | None
     """None if no rows were held out."""
+    columns: dict[str, ColumnEffect]
+    """Effect of each column of the file."""
     warnings: dict[str, int]
     """Number of times that each warning was issued during the fits."""
     seconds: float
@@ -95,7 +125,10 @@ class FittedTable:
             self.model,
             folder,
             notes=notes or [],
-            extra={READ_SPEC: self.read_spec.to_plain()},
+            extra={
+                READ_SPEC: self.read_spec.to_plain(),
+                COLUMN_EFFECTS: {name: list(effect) for name, effect in self.columns.items()},
+            },
             test_scores=None if self.held_out is None else self.held_out.to_plain(),
             overwrite=overwrite,
         )
@@ -154,10 +187,10 @@ def fit_table(
     >>> fitted.model.predict(load_table("iris").X[:1]).tolist()
     ['setosa']
     """
-    start = monotonic()
+    start, read_spec = monotonic(), TableReadSpec.of(table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        held_out = None
+        held_out, columns = None, measure_columns(read_spec, table)
         if test_size > 0 and (split := _hold_out(table, test_size, seed)) is not None:
             train, test = split
             with stage("first fit"):
@@ -173,13 +206,51 @@ def fit_table(
             prior_scores["log_loss"] = prior_log_loss(y_train, y_test)
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
             held_out = HoldoutScores(len(test), cases, scores, prior_scores, recall)
+            sample = np.random.default_rng(seed).permutation(len(test))
+            columns = measure_columns(read_spec, table, first, test[sample], y_test[sample])
         limit = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
         with stage("final fit"):
             model = _fit(table, method, seed, limit, costs)
         if not hasattr(model[-1], "typicality_"):
             with stage("typicality"):
                 model[-1].fit_typicality(model[:-1].transform(table.X), table.y)
-    return FittedTable(model, TableReadSpec.of(table), held_out, count_warnings(caught), monotonic() - start)
+    return FittedTable(model, read_spec, held_out, columns, count_warnings(caught), monotonic() - start)
+
+
+def measure_columns(
+    read_spec: TableReadSpec,
+    table: Table,
+    model: Pipeline | None = None,
+    rows: NDArray[np.int64] | None = None,
+    y: NDArray[np.int64] | None = None,
+) -> dict[str, ColumnEffect]:
+    """Return the effect of each column of the file: its share of missing values, and scores without its values.
+
+    The scores are those of a model on rows of the table that it was not trained on, with class indices `y`; of many
+    columns only the first rows are predicted.
+
+    >>> table = Table("t", pd.DataFrame({"size": [1.0, None, 3.0, 4.0]}), pd.Series(list("abab")))
+    >>> measure_columns(TableReadSpec.of(table), table)["size"].missing
+    0.25
+    """
+    features = {spec.name: [name for name in spec.features if name in table.X] for spec in read_spec.columns}
+    effects = {name: ColumnEffect(float(table.X[used].isna().all(axis=1).mean())) for name, used in features.items()}
+    if model is None or rows is None or y is None or len(features) > MAX_BLANK_CELLS // MIN_BLANK_ROWS:
+        return effects
+    rows, y = rows[: MAX_BLANK_CELLS // len(features)], y[: MAX_BLANK_CELLS // len(features)]
+    X = table.X.iloc[rows]
+
+    def scores(X: pd.DataFrame) -> tuple[float, float]:
+        log_proba = predict_log_proba(model, X)
+        return float((model[-1].decide(log_proba) == y).mean()), float(log_loss(log_proba, y))
+
+    accuracy, loss = scores(X)
+    for name, used in features.items():
+        blank = scores(X.assign(**dict.fromkeys(used, np.nan)))
+        effects[name] = effects[name]._replace(
+            accuracy=accuracy, accuracy_if_blank=blank[0], loss_if_blank=blank[1] - loss
+        )
+    return effects
 
 
 class NewRows(NamedTuple):
@@ -200,6 +271,10 @@ class NewRows(NamedTuple):
         spec = TableReadSpec.from_plain(model.extra[READ_SPEC])
         frame = spec.read(path, notes)
         X = spec.features_of(frame, notes)
+        effects = {name: ColumnEffect(*effect) for name, effect in model.extra.get(COLUMN_EFFECTS, {}).items()}
+        empty = _empty_columns(spec, X, effects)
+        notes = [note for note in notes if not note.startswith(tuple(f"missing values of {name!r}," for name in empty))]
+        notes += empty.values()
         for name, kind, categories in model.schema.columns:
             if kind != "text":
                 continue
@@ -209,9 +284,28 @@ class NewRows(NamedTuple):
             if len(unknown):
                 shown = f"{len(unknown)} ({join_names(unknown.unique()[:3])}{', ...' if unknown.nunique() > 3 else ''})"
                 notes.append(f"values of {name!r} that training did not have: {shown}; they count as rare")
-            if missing.any() and "(missing)" not in categories:
+            if missing.any() and "(missing)" not in categories and name not in empty:
                 notes.append(f"missing values of {name!r}, which had none in training: {int(missing.sum())}")
         return cls(X, spec.classes_of(frame, model.classes_), notes)
+
+
+def _empty_columns(spec: TableReadSpec, X: pd.DataFrame, effects: dict[str, ColumnEffect]) -> dict[str, str]:
+    """Return a note on each column without any value in the rows, unless that is usual or does not matter."""
+    notes = {}
+    for column in spec.columns:
+        effect = effects.get(column.name, ColumnEffect(0.0))
+        empty = bool(X[[name for name in column.features if name in X]].isna().all(axis=None))
+        if not empty or not effect.matters or effect.missing ** len(X) > MIN_CHANCE_OF_GAPS:
+            continue
+        scores = ""
+        if effect.accuracy_if_blank == effect.accuracy_if_blank:
+            scores = (
+                f"; without its values a first fit was right on {100 * effect.accuracy_if_blank:.1f} % of held-out "
+                f"rows, with them on {100 * effect.accuracy:.1f} %"
+            )
+        known = f"{100 - 100 * effect.missing:.0f} % of the training rows had a value"
+        notes[column.name] = f"column {column.name!r} is empty here, and {known}{scores}"
+    return notes
 
 
 def predict_table(

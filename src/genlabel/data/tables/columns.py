@@ -81,8 +81,8 @@ def plan_columns(
 
     Numbers stay; strings such as "1,234", "$5.00" or "12%" become numbers; dates become the day number, month, weekday
     and hour, as far as these vary; other strings and categories stay strings. Columns without values, with a single
-    value, row numbers, and string columns most of whose values occur once are left out. A column in `force_include` is left
-    out only if it has no values.
+    value, row numbers, and string columns most of whose values occur once are left out. A column in `force_include` is
+    left out only if it has no values.
 
     >>> frame = pd.DataFrame({"price": ["$5.00", "$1,234.50"], "day": ["2024-05-31", "2024-06-03"], "odd": ["", ""]})
     >>> [(column.name, column.kind, column.features) for column in plan_columns(frame)]

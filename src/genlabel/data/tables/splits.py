@@ -55,7 +55,7 @@ def make_splits(table: Table, repeats: int, test_size: float, seed: int) -> list
             splits = list(splitter.split(table.X, table.y))
         except ValueError as error:
             raise ValueError(
-                f"test_size={share!r} of {len(table.y)} rows leaves a side with fewer rows than classes; change test_size"
+                f"test_size={share!r} of {len(table.y)} rows leaves one side with too few for all classes; change it"
             ) from error
     fewest = min(int(table.y.iloc[train].value_counts().reindex(counts.index).fillna(0).min()) for train, _ in splits)
     if fewest < 2:
