@@ -141,11 +141,13 @@ def _check_numbers(name: Any, values: pd.Series[Any]) -> None:
 def check_labels(y: Any) -> None:
     """Raise if a label is missing (NaN, None or NA), or if labels cannot be sorted."""
     labels = np.asarray(y)
-    missing = np.flatnonzero(pd.isna(labels)) if labels.ndim == 1 else []
+    if labels.ndim != 1:
+        return
+    missing = np.flatnonzero(pd.isna(labels))
     if len(missing):
         count = "1 missing label" if len(missing) == 1 else f"{len(missing)} missing labels"
         raise ValueError(f"y contains {count} (NaN or None), the first in row {missing[0]}; drop these rows of X and y")
-    if labels.dtype == object and labels.ndim == 1:
+    if labels.dtype == object:
         try:
             np.unique(labels)
             hash(tuple(labels.tolist()))

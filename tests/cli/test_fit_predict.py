@@ -493,7 +493,7 @@ def test_predict_names_an_empty_column_that_mattered(tmp_path: Path) -> None:
 
     def notes(rows: pd.DataFrame) -> list[str]:
         stderr = run("predict", str(folder), str(write(rows, tmp_path / "new.csv"))).stderr
-        return [line for line in stderr.splitlines() if "empty" in line]
+        return [line for line in stderr.splitlines() if "is empty here" in line]
 
     (note,) = notes(frame.assign(boat=""))
     for share in (100 - 100 * (frame["boat"] == "").mean(), 100 * effect[1], 100 * effect[2]):

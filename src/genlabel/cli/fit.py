@@ -116,18 +116,18 @@ def fit(
             from genlabel.evaluation import table_models
 
             table = options.load_source(path, target, reading, seed)
-        names = np.unique(table.y)
-        weights = options.read_class_values("class_weight", class_weight, names)
-        class_costs = options.read_costs(cost, threshold, pos_label, names)
+        classes = np.unique(table.y)
+        weights = options.read_class_values("class_weight", class_weight, classes)
+        class_costs = options.read_costs(cost, threshold, pos_label, classes)
         if not as_json:
             from genlabel.data.tables.columns import describe_columns
 
             counts = table.y.value_counts()
             shares = [f"{name} {100 * n / len(table.y):.1f} %" for name, n in counts.iloc[:MAX_CLASSES].items()]
-            classes = ", ".join(shares) + (", ..." if len(counts) > MAX_CLASSES else "")
+            listed = ", ".join(shares) + (", ..." if len(counts) > MAX_CLASSES else "")
             columns = describe_columns(table.columns, table.X)
             notes = [f"note: {note}" for note in table.notes]
-            for line in [describe_table(table), f"classes: {classes}", *columns, *notes]:
+            for line in [describe_table(table), f"classes: {listed}", *columns, *notes]:
                 print_line(line)
         classifier = table_models.make_classifier(method.value, hidden, epochs or "auto", weights, device)
         fitted = table_models.fit_table(

@@ -90,7 +90,7 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
     for leak in leaks:
         if leak.question and leak.column not in forced:
             notes.append(_question(table, leak, others, without, len(asked) == 1))
-        elif not leak.dropped and leak.column not in forced:
+        elif not (leak.dropped or leak.question):
             notes.append(f"column {leak.column!r}: {leak.reason}")
         elif leak.column in forced:
             notes.append(f"kept column {leak.column!r}, as requested: {leak.reason}")
