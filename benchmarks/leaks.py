@@ -30,7 +30,7 @@ FINDINGS = {
     "names groups": "groups of rows",
     "copies": "equal rows stay",
     "equal, but no copies": "split like other rows",
-    "asked about": "is it known before the outcome?",
+    "asked about": "known before the outcome?",
     "runs of a class": "neighboring rows",
 }
 """Kinds of findings, and the words of the note that tells of them."""
@@ -81,7 +81,7 @@ LEAKS: dict[str, Callable[[Table, np.random.Generator], Table]] = {
 def is_detected(leak: str, table: Table) -> bool:
     """Return whether a planted leak does no harm any more, or is asked about."""
     if LEAKS[leak] is known_afterwards:
-        return PLANTED not in table.X or any(f"column {PLANTED!r}" in note for note in table.notes)
+        return PLANTED not in table.X or any(PLANTED in note for note in table.notes)
     return table.groups is not None if LEAKS[leak] is duplicate_rows else PLANTED not in table.X
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 MAX_MAGNITUDE = 1e150
 """Largest absolute value of a feature: the square of a larger one may overflow."""
@@ -100,7 +99,7 @@ def check_frame(X: Any, numbers: bool = False) -> Any:
 
     With `numbers`, it must have numbers only; a sparse matrix is refused.
     """
-    if issparse(X):
+    if hasattr(X, "tocsr"):
         raise TypeError(f"X is sparse, of shape {X.shape}, and the methods need all values; pass X.toarray()")
     X = as_pandas(X)
     if numbers and isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":

@@ -162,12 +162,12 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
         ("t.csv.gz", b"\x1f\x8bjunk", "y", "read"),
         ("t.jsonl", '{"a": 1}\n[2]\n', "y", "line 2"),
         ("t.csv", "a,b\n1,2\n", "y", "target='y'"),
-        ("t.csv", "a,b\n1,2\n", None, "--target"),
+        ("t.csv", "a,b\n1,2\n", None, "target="),
         (
             "t.csv",
             CONTINUOUS,
             "y",
-            "--bins 3",
+            "bins=3",
         ),
         ("t.csv", IDENTIFIER, "y", "identifier"),
         (

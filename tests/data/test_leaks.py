@@ -227,6 +227,22 @@ def test_columns_that_may_be_known_only_afterwards_are_asked_about_with_their_ef
     assert [note.split(":")[0] for note in drop_leaks(one).notes] == ["column 'body'"]
 
 
+def test_columns_with_the_same_gaps_make_one_note() -> None:
+    table = afterwards()
+    for name in ("weight", "height"):
+        table.X[name] = np.where(table.X["body"].isna(), np.nan, np.random.default_rng(0).normal(size=300))
+    (note,) = [note for note in drop_leaks(table).notes if note.startswith("columns")]
+    assert all(f"--drop {name!r}" in note for name in ("body", "weight", "height"))
+
+
+def test_gaps_of_one_class_of_many_are_asked_about() -> None:
+    rng = np.random.default_rng(0)
+    y = pd.Series(rng.choice(list("abcdef"), 600))
+    cause = np.where(rng.random(600) < np.where(y == "c", 0.97, 0.02), rng.choice(list("uvw"), 600), None)
+    X = pd.DataFrame({"u": rng.normal(size=600), "cause": cause})
+    assert [(leak.column, leak.question) for leak in find_leaks(Table("t", X, y))] == [("cause", True)]
+
+
 @pytest.mark.parametrize("rows, asked", [(19, False), (25, True)])
 @pytest.mark.parametrize("missing", [True, False])
 def test_gaps_of_one_class_are_asked_about(rows: int, asked: bool, missing: bool) -> None:

@@ -93,7 +93,7 @@ def test_a_pipeline_and_a_loaded_model_are_exported_without_preprocessing(tmp_pa
         (pipeline, ["x0", "x1", "x2", "x3"]),
         (alone, ["numbers__a", "numbers__b", "text__c_high", "text__c_low"]),
     ):
-        loaded = load_model(save_model(model, tmp_path / "model"))
+        loaded = load_model(save_model(model, tmp_path / "model", overwrite=True))
         for exported in (model, loaded):
             logs, _, known = run(export_onnx(exported, tmp_path / "m.onnx"), loaded.features(frame))
             np.testing.assert_allclose(logs, model.predict_log_proba(frame), atol=1e-11)

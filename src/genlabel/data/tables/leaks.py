@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
 
 from genlabel.data.tables.columns import MAX_CATEGORIES, as_strings, kind_of, to_float
+from genlabel.data.tables.files import join_names
 from genlabel.data.tables.splits import merge_groups
 from genlabel.data.tables.table import Table, table_pipeline
 
@@ -83,13 +84,11 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
     leaks = find_leaks(table)
     dropped = [leak.column for leak in leaks if leak.dropped and leak.column not in forced]
     is_kept = [str(name) not in dropped for name in table.X.columns]
-    asked = [leak.column for leak in leaks if leak.question and leak.column not in forced]
-    others = [name for name in map(str, table.X.columns) if name not in (*asked, *dropped)]
-    without = _forest_accuracy(table, others) if asked else 0.0
     notes = []
+    questions: dict[str, list[str]] = {}
     for leak in leaks:
         if leak.question and leak.column not in forced:
-            notes.append(_question(table, leak, others, without, len(asked) == 1))
+            questions.setdefault(leak.reason, []).append(leak.column)
         elif not (leak.dropped or leak.question):
             notes.append(f"column {leak.column!r}: {leak.reason}")
         elif leak.column in forced:
@@ -98,6 +97,7 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
             notes.append(f"kept column {leak.column!r}, because no column would be left: {leak.reason}")
         else:
             notes.append(f"left out column {leak.column!r}: {leak.reason} (--force-include {leak.column!r} uses it)")
+    notes += _ask(table, questions, dropped)
     X = table.X.loc[:, is_kept] if any(is_kept) else table.X
     return group_duplicates(replace(table, X=X, notes=[*table.notes, *notes, *_note_runs(table)]))
 
@@ -201,33 +201,41 @@ def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
 
 
 def _gap_reason(column: pd.Series[Any], y: pd.Series[Any]) -> str:
-    """Return how far the rows with a value, or those without one, are of one class; empty if not nearly all are."""
+    """Return how far the gaps of a column tell one class from the others; empty if they do not nearly do so."""
     for has_value in (True, False):
-        classes = y[column.notna() == has_value]
-        if len(classes) < MIN_ROWS_TO_ASK or len(classes) == len(y):
+        rows, word = column.notna() == has_value, "with" if has_value else "without"
+        if not MIN_ROWS_TO_ASK <= rows.sum() < len(y):
             continue
-        shares = classes.value_counts(normalize=True)
-        prior = float((y == shares.index[0]).mean())
-        if shares.iloc[0] >= MIN_SHARE_TO_ASK and prior <= MAX_PRIOR_TO_ASK:
+        shares = y[rows].value_counts(normalize=True)
+        name, share, of_class = str(shares.index[0]), float(shares.iloc[0]), y == shares.index[0]
+        recall = float((rows[of_class].mean() + (~rows[~of_class]).mean()) / 2)
+        if (share >= MIN_SHARE_TO_ASK and of_class.mean() <= MAX_PRIOR_TO_ASK) or recall >= MIN_RECALL_TO_ASK:
             return (
-                f"{100 * shares.iloc[0]:.0f} % of the {len(classes)} rows {'with' if has_value else 'without'} a value "
-                f"are of class {str(shares.index[0])!r}, and {100 * prior:.0f} % of all rows"
+                f"{100 * share:.0f} % of the {int(rows.sum())} rows {word} a value are of class {name!r}, and "
+                f"{100 * of_class.mean():.0f} % of all rows"
             )
     return ""
 
 
-def _question(table: Table, leak: Leak, others: list[str], without: float, alone: bool) -> str:
-    """Return the note on a column that may be known only after the outcome, with its effect on the score.
-
-    `others` are the columns that are not asked about, and `without` is the accuracy of a random forest on them.
-    """
-    source, rest = _source_name(table, leak.column), "without it" if alone else "without all such columns"
-    accuracy = _forest_accuracy(table, [*others, leak.column])
-    return (
-        f"column {leak.column!r}: {leak.reason}; is it known before the outcome? If not, --drop {source!r} leaves it "
-        f"out (--force-include {source!r} if it is); a random forest is right on {100 * accuracy:.1f} % of the rows "
-        f"with it, on {100 * without:.1f} % {rest}"
-    )
+def _ask(table: Table, questions: Mapping[str, list[str]], dropped: Sequence[str]) -> list[str]:
+    """Return a note on the columns of each reason for which they may be known only afterwards, with their effect."""
+    asked = [name for names in questions.values() for name in names]
+    others = [name for name in map(str, table.X.columns) if name not in (*asked, *dropped)]
+    without = _forest_accuracy(table, others) if asked else 0.0
+    notes = []
+    for reason, names in questions.items():
+        accuracy = _forest_accuracy(table, [*others, *names])
+        columns = f"column {names[0]!r}" if len(names) == 1 else f"columns {join_names(names)}"
+        verb, pronoun = ("is it", "it") if len(names) == 1 else ("are they", "them")
+        rest = pronoun if len(questions) == 1 else "all columns asked about"
+        sources = list(dict.fromkeys(_source_name(table, name) for name in names))
+        drop, include = (" ".join(f"{option} {name!r}" for name in sources) for option in ("--drop", "--force-include"))
+        notes.append(
+            f"{columns}: {reason}; {verb} known before the outcome? If not, {drop} leaves {pronoun} out ({include} if "
+            f"so); a random forest is right on {100 * accuracy:.1f} % of the rows with {pronoun}, on {100 * without:.1f} % "
+            f"without {rest}"
+        )
+    return notes
 
 
 def _forest_accuracy(table: Table, names: list[str]) -> float:
