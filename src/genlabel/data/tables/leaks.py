@@ -232,8 +232,8 @@ def _ask(table: Table, questions: Mapping[str, list[str]], dropped: Sequence[str
         drop, include = (" ".join(f"{option} {name!r}" for name in sources) for option in ("--drop", "--force-include"))
         notes.append(
             f"{columns}: {reason}; {verb} known before the outcome? If not, {drop} leaves {pronoun} out ({include} if "
-            f"so); a random forest is right on {100 * accuracy:.1f} % of the rows with {pronoun}, on {100 * without:.1f} % "
-            f"without {rest}"
+            f"so); a random forest is right on {100 * accuracy:.1f} % of the rows with {pronoun}, on "
+            f"{100 * without:.1f} % without {rest}"
         )
     return notes
 
