@@ -249,7 +249,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         After :meth:`set_costs` or :meth:`set_threshold` it is the class of the lowest expected cost instead.
         """
-        labels = self.classes_[self.decide(self.predict_log_proba(X))]
+        index = self.decide(self.predict_log_proba(X))
+        labels = self.classes_[index]
         return (labels, self.typicality(X)) if return_typicality else labels
 
     @final
