@@ -100,7 +100,7 @@ def test_errors_are_reported_before_torch_is_imported(tmp_path: Path) -> None:
     invalid = [
         ([*reproduce, "table16"], "'table16'"),
         ([*reproduce, "table4", "--budget", "huge"], "--budget 'huge'"),
-        ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2"),
+        ([*reproduce, "table4", "--jobs", "-2"], "--jobs -2"),
         ([*reproduce, "table4", "--dask", "localhost"], "tcp://"),
         (["reproduce", "table4", "--records", note], "is not a store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),
