@@ -168,7 +168,7 @@ WRITERS: dict[str, Writer] = {
         f"predictions.{ending}": lambda path, which: write_frame(numbers_frame(which), path)
         for ending in ("csv", "tsv", "csv.gz", "parquet", "feather", "jsonl")
     },
-    "model": lambda path, which: save_model(fitted_model(which), path),
+    "model": lambda path, which: save_model(fitted_model(which), path, overwrite=True),
     "network.pt": lambda path, which: trained_images(which).save(path),
     "checkpoint.pt": write_checkpoint,
     "export.json": export,
@@ -284,6 +284,28 @@ def test_full_standard_output_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
     assert (process.exitcode, len(lines)) == (2, 1)
     assert lines[0].startswith("Error: ")
     assert "standard output" in lines[0]
+
+
+@needs_fork
+def test_a_closed_pipe_ends_predict_without_a_word(model: tuple[Path, Path], tmp_path: Path) -> None:
+    def command(path: Path) -> None:
+        sys.argv = ["genlabel", "predict", str(model[0]), str(path)]
+        read_end, write_end = os.pipe()
+        os.close(read_end)  # as `head` does once it has its lines
+        os.dup2(write_end, 1)
+        sys.stdout = os.fdopen(1, "w")
+        sys.stderr = (tmp_path / "output").open("w", buffering=1)
+        main()
+
+    rows = pd.read_csv(model[1])
+    for repeats in (1, 100):  # fewer and more bytes than a buffer has
+        path = tmp_path / f"{repeats}.csv"
+        pd.concat([rows] * repeats).to_csv(path, index=False)
+        process = fork(command, path)
+        process.join(60)
+        lines = (tmp_path / "output").read_text().splitlines()
+        assert process.exitcode == 1
+        assert [line for line in lines if not line.startswith("loading ")] == []
 
 
 # The store
@@ -423,7 +445,10 @@ def test_read_only_folder_is_read_and_refused_before_training(
     assert (code, line.count("\n"), "predictions.csv" in line) == (2, 0, True)
     code, line = run_cli("fit", "iris", "-o", read_only / "model", "--force")
     assert (code, line.count("\n"), "model.json" in line) == (2, 0, True)
-    for write in (lambda: save_model(fitted_model(0), read_only / "model"), lambda: export(read_only / "e.json", 0)):
+    for write in (
+        lambda: save_model(fitted_model(0), read_only / "model", overwrite=True),
+        lambda: export(read_only / "e.json", 0),
+    ):
         with pytest.raises(OSError, match=reason):
             write()
     assert contents(read_only) == before
@@ -641,7 +666,7 @@ def test_kill_during_save_leaves_no_mixed_model(tmp_path: Path) -> None:
     def save_repeatedly() -> None:
         while True:
             for model in models:
-                save_model(model, folder)
+                save_model(model, folder, overwrite=True)
 
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -657,7 +682,7 @@ def test_kill_during_save_leaves_no_mixed_model(tmp_path: Path) -> None:
             continue
         which = 4 - loaded.n_features_in_
         np.testing.assert_array_equal(loaded.predict_proba(X[:, which:]), expected[which])
-    save_model(models[0], folder)
+    save_model(models[0], folder, overwrite=True)
     np.testing.assert_array_equal(load_model(folder).predict_proba(X), expected[0])
 
 

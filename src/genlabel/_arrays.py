@@ -30,8 +30,9 @@ def as_tensor(X: Values) -> Tensor:
             raise TypeError(f"its values are {dtype}")
         return torch.from_numpy(np.array(X, dtype=np.float64, order="C"))  # the order changes sums in the last digits
     except (TypeError, ValueError) as error:
-        hint = "call X.toarray()" if hasattr(X, "toarray") else "convert strings and dates to numbers"
-        reason = " ".join(str(error).split())
+        sparse = hasattr(X, "toarray")
+        hint = "call X.toarray()" if sparse else "convert strings and dates to numbers"
+        reason = "it is sparse" if sparse else " ".join(str(error).split())
         raise ValueError(f"X could not be read as an array of numbers ({reason}); {hint}") from error
 
 

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 MAX_MAGNITUDE = 1e150
@@ -77,11 +78,35 @@ def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     return weight
 
 
-def check_frame(X: object, numbers: bool = False) -> None:
-    """Raise unless a DataFrame has columns with valid, distinct names and, with `numbers`, without dates."""
+def as_pandas(X: Any) -> Any:
+    """Return a table of polars, pyarrow or another package as a pandas DataFrame, anything else as it is.
+
+    >>> as_pandas([[1.0]])
+    [[1.0]]
+    """
+    if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
+        raise ValueError(f"X is a {type(X).__name__}, which has no rows yet; call X.collect()")
+    if isinstance(X, pd.DataFrame) or not (hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns")):
+        return X
+    try:
+        return X.to_pandas()
+    except ImportError:  # polars converts with pyarrow
+        return pd.DataFrame({name: X[name].to_list() for name in X.columns})
+
+
+def check_frame(X: Any, numbers: bool = False) -> Any:
+    """Return a table as NumPy and pandas have it; raise unless its columns have valid, distinct names.
+
+    With `numbers`, it must have numbers only; a sparse matrix is refused.
+    """
+    if hasattr(X, "tocsr"):
+        raise TypeError(f"X is sparse, of shape {X.shape}, and the methods need all values; pass X.toarray()")
+    X = as_pandas(X)
+    if numbers and isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS":
+        X = pd.DataFrame(X)
     columns = getattr(X, "columns", None)
     if columns is None or callable(columns):
-        return
+        return X
     if not len(columns):
         raise ValueError("X has no columns; it needs at least one feature")
     repeated = [name for name, count in Counter(columns).items() if count > 1]
@@ -90,9 +115,46 @@ def check_frame(X: object, numbers: bool = False) -> None:
     invalid = [name for name in columns if isinstance(name, str) and re.search("[\0\ud800-\udfff]", name)]
     if invalid:
         raise ValueError(f"X has a column named {invalid[0]!a}, which has an invalid character; rename it")
-    dates = [name for name, kind in getattr(X, "dtypes", {}).items() if getattr(kind, "kind", "") in "mM"]
-    if numbers and dates:
-        raise ValueError(f"column {dates[0]!r} of X holds dates or durations; convert it to a number, or drop it")
+    if numbers:
+        for name, values in X.items():
+            _check_numbers(name, values)
+    return X
+
+
+def _check_numbers(name: Any, values: pd.Series[Any]) -> None:
+    """Raise unless a column of X has numbers only."""
+    kind = getattr(values.dtype, "kind", "")
+    if kind in "mM":
+        raise ValueError(f"column {name!r} of X holds dates or durations; convert it to a number, or drop it")
+    text = values[:0] if kind in "biufc" else values[pd.to_numeric(values, errors="coerce").isna() & values.notna()]
+    if len(text):
+        raise ValueError(
+            f"column {name!r} of X holds {str(text.iloc[0])!r}, which is no number; encode it, for example by "
+            "genlabel.data.tables.table_pipeline, or drop it"
+        )
+    missing = int(values.isna().sum())
+    if missing:
+        raise ValueError(f"column {name!r} of X has {missing} missing values (NaN); impute them, or drop the rows")
+
+
+def check_labels(y: Any) -> None:
+    """Raise if a label is missing (NaN, None or NA), or if labels cannot be sorted."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        return
+    missing = np.flatnonzero(pd.isna(labels))
+    if len(missing):
+        count = "1 missing label" if len(missing) == 1 else f"{len(missing)} missing labels"
+        raise ValueError(f"y contains {count} (NaN or None), the first in row {missing[0]}; drop these rows of X and y")
+    if labels.dtype == object:
+        try:
+            np.unique(labels)
+            hash(tuple(labels.tolist()))
+        except TypeError as error:
+            kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+            raise ValueError(
+                f"y has labels of the type {kinds}, which cannot be sorted; convert all of them to strings"
+            ) from error
 
 
 def check_magnitude(largest: float) -> None:
@@ -107,19 +169,8 @@ def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted classes (k,) and the class index of each label (n,), or raise."""
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; expected (n,), one label a row")
-    is_object = labels.dtype == object
-    has_nan = any(isinstance(v, float) and v != v for v in labels.tolist()) if is_object else (labels != labels).any()
-    if has_nan:
-        raise ValueError("y contains NaN, which is not a class; drop those rows")
-    try:
-        if is_object:
-            hash(tuple(labels.tolist()))
-        return np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
-        raise ValueError(
-            f"y has labels of the type {kinds}, which cannot be sorted; convert all of them to strings"
-        ) from error
+    check_labels(labels)
+    return np.unique(labels, return_inverse=True)
 
 
 def ignore_overflow() -> AbstractContextManager[object]:

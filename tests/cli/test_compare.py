@@ -220,7 +220,7 @@ def test_default_methods(density: str, count: int) -> None:
 @pytest.mark.parametrize(
     "sizes, settings, message",
     [
-        ((20, 3), {}, "--min-class-size"),
+        ((20, 3), {}, "min_class_size"),
         ((20,), {}, "'a'"),
         ((20, 20), {"test_size": 0.97}, "test_size=0.97"),
         ((60, 60), {"test_size": 0.97}, "test_size"),
@@ -442,12 +442,12 @@ def test_rare_class_is_an_error_unless_dropped(cheap: Path) -> None:
         (["nothing"], "'nothing'"),
         (["nothing.csv", "--target", "y"], "'nothing.csv'"),
         (["people.csv"], "--target"),
-        (["people.csv", "--target", "Label"], "target='Label'"),
-        (["iris", "--target", "species"], "target='species'"),
-        (["iris", "--network", "64,x"], "network='64,x'"),
-        (["iris", "--network", "0"], "network='0'"),
+        (["people.csv", "--target", "Label"], "--target 'Label'"),
+        (["iris", "--target", "species"], "--target 'species'"),
+        (["iris", "--network", "64,x"], "--network '64,x'"),
+        (["iris", "--network", "0"], "--network '0'"),
         (["iris", "--density", "cauchy"], "'cauchy'"),
-        (["iris", "--test-size", "2"], "test_size=2.0"),
+        (["iris", "--test-size", "2"], "--test-size 2.0"),
         (["iris", "--n-splits", "0"], "--n-splits"),
         (["iris", "--output", "figure.xyz"], "'.xyz'"),
         (["iris", "--csv", "people.csv/r.csv"], "people.csv"),
@@ -508,13 +508,13 @@ for command in sys.argv[1:]:
 INVALID_COMMANDS = {
     "compare nothing": "'nothing'",
     "compare nothing.csv --target y": "'nothing.csv'",
-    "compare people.csv --target Label": "target='Label'",
-    "compare iris --network x": "network='x'",
-    "compare iris --report page.txt": "report='page.txt'",
-    "compare iris --test-size 2": "test_size=2.0",
+    "compare people.csv --target Label": "--target 'Label'",
+    "compare iris --network x": "--network 'x'",
+    "compare iris --report page.txt": "--report 'page.txt'",
+    "compare iris --test-size 2": "--test-size 2.0",
     "compare iris --records people.csv": "'people.csv'",
     "benchmark --ids-file nowhere.txt": "'nowhere.txt'",
-    "benchmark 61 --methods magic": "methods='magic'",
+    "benchmark 61 --methods magic": "--methods 'magic'",
     "benchmark --data-home .": "OpenML",
     "benchmark --report-only --records none.sqlite": "'none.sqlite'",
 }
@@ -593,7 +593,7 @@ def test_unwritable_outputs_are_reported_before_training(workdir: Path) -> None:
     ):
         result = CliRunner().invoke(app, ["compare", "iris", option, path])
         assert result.exit_code == 2
-        assert f"{option[2:]}='{path}' cannot be written" in result.stderr
+        assert f"{option} '{path}' cannot be written" in result.stderr
         assert "fits" not in result.stderr
     assert not (workdir / "compare-iris.png").exists()
 

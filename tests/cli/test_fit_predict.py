@@ -12,14 +12,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, log_loss, recall_score
 from typer.testing import CliRunner
 
 import genlabel
 from genlabel.cli import app
 from genlabel.data.tables import Table, TableReadSpec, drop_leaks, read_table
+from genlabel.data.tables.table import select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
-from genlabel.evaluation.table_models import _hold_out, fit_table, make_classifier, predict_table
+from genlabel.evaluation.table_models import (
+    _fit,
+    _hold_out,
+    fit_table,
+    make_classifier,
+    measure_columns,
+    predict_table,
+)
 from genlabel.persistence.files import ARRAYS, CARD, TREE
 
 N = 90
@@ -309,16 +317,17 @@ def test_fit_prints_table_holdout_scores_and_choices(tmp_path: Path) -> None:
     result = run("fit", data, "--target", "paid", "-o", str(folder), *QUICK)
     assert result.stderr.startswith(f"loading {data} ...\nfirst fit ...\n")
     assert "note: left out column 'row': its values are row numbers (--force-include 'row' uses it)" in result.stdout
-    assert "held out: 18 rows that a first fit did not see: accuracy" in result.stdout
-    assert "(class priors: 66.7 %, 0.6" in result.stdout
+    assert "% of 18 rows that a first fit did not see" in result.stdout
+    assert "the most frequent class: 66.7 %" in result.stdout
+    assert "that of the class priors 0.6" in result.stdout
     assert "chosen: learning rate" in result.stdout
     assert f"its card is {folder / CARD}" in result.stdout
     assert "18 rows that a first fit did not see" in (folder / CARD).read_text()
     plain = json.loads(run("fit", data, "--target", "paid", "-o", str(folder), *QUICK, "--json", "--force").stdout)
     assert plain["held_out"]["rows"] == 18
     assert plain["held_out"]["class_priors"]["accuracy"] == pytest.approx(0.667, abs=0.001)
-    assert f"accuracy {100 * plain['held_out']['accuracy']:.1f} % (" in result.stdout
-    assert f"), log-loss {plain['held_out']['log_loss']:.3f} (class priors" in result.stdout
+    assert f"right on {100 * plain['held_out']['accuracy']:.1f} % of 18" in result.stdout
+    assert f"log-loss {plain['held_out']['log_loss']:.3f}, that of the class priors" in result.stdout
     assert plain["intervals"] is True
 
 
@@ -398,7 +407,7 @@ def test_awkward_tables_are_fitted_and_predicted(tmp_path: Path, kind: Any) -> N
     options = ("--epochs", "2") if kind is fifty_rows else QUICK
     options = options if kind in (one_sample, few_positives) else (*options, *ONCE)
     fitted = run("fit", str(path), "--target", "y", "-o", str(tmp_path / "m"), *options)
-    assert "held out: " in fitted.stdout
+    assert ("right on " in fitted.stdout) != ("no rows were held out" in fitted.stdout)
     assert ("class 'alone' has a single row" in fitted.stdout) == (kind is one_sample)
     features = pd.read_csv(path, dtype=str, keep_default_na=False, sep=";" if kind == "semicolons" else ",")
     features.drop(columns="y").to_csv(path, index=False, sep=";" if kind == "semicolons" else ",")
@@ -412,6 +421,124 @@ def test_awkward_tables_are_fitted_and_predicted(tmp_path: Path, kind: Any) -> N
     best = predictions[names].idxmax(axis=1).str.removeprefix("probability_")
     assert best.tolist() == predictions["prediction"].astype(str).tolist()
     assert predictions["typicality"].between(0, 1).all()
+
+
+# Costs, thresholds and class weights
+
+
+def test_costs_are_stored_with_the_model_and_predict_replaces_them(tmp_path: Path) -> None:
+    data, folder = write(raw_table(), tmp_path / "d.csv"), str(tmp_path / "m")
+    arguments = ["fit", str(data), "--target", "paid", "-o", folder, *QUICK, *ONCE, "--force"]
+    predict = ["predict", folder, str(data), "-o", str(tmp_path / "o.csv")]
+    plain = None
+    for stored, given, lowest in [
+        ((), (), 0.5),
+        (("--threshold", "0.3", "--pos-label", "yes"), (), 0.3),
+        (("--cost", "yes=4"), (), 0.2),
+        (("--cost", "balanced"), (), (raw_table()["paid"] == "yes").mean()),
+        (("--cost", "yes=4"), ("--threshold", "0.6", "--pos-label", "no"), 0.4),
+        (("--cost", "yes=4"), ("--cost", "no=3"), 0.75),
+    ]:
+        run(*arguments, *stored)
+        result = run(*predict, *given)
+        predictions = read(tmp_path / "o.csv")
+        assert (
+            predictions["prediction"].tolist()
+            == np.where(predictions["probability_yes"] >= lowest, "yes", "no").tolist()
+        )
+        assert ("prediction: " in result.stderr) == bool(stored or given)
+        accuracy = 100 * accuracy_score(raw_table()["paid"], predictions["prediction"])
+        assert f"accuracy {accuracy:.2f} %" in result.stderr
+        plain = predictions["probability_yes"] if plain is None else plain
+        np.testing.assert_array_equal(predictions["probability_yes"], plain)
+
+
+def test_class_weights_change_the_training(tmp_path: Path) -> None:
+    data, folder = write(raw_table(), tmp_path / "d.csv"), tmp_path / "m"
+    arguments = ["fit", str(data), "--target", "paid", "-o", str(folder), *QUICK, *ONCE, "--force"]
+    counts = raw_table()["paid"].value_counts()
+    for values, ratio in [(["balanced"], counts["no"] / counts["yes"]), (["yes=3"], 3.0), (["yes=3", "no=2"], 1.5)]:
+        run(*arguments, *(word for value in values for word in ("--class-weight", value)))
+        weight = genlabel.load_model(folder).class_weight_
+        assert weight[1] / weight[0] == pytest.approx(ratio)
+
+
+def test_held_out_recall_is_that_of_the_predictions_by_cost() -> None:
+    X, y = numeric_table(80)
+    table, method = Table("t", X, pd.Series(np.where(y > 0, "yes", "no"), name="y")), make_classifier("stacked")
+    train, test = _hold_out(table, 0.3, 0) or ([], [])
+    model = _fit(select_rows(table, np.isin(np.arange(80), train)), method, 0, None, {"yes": 3.0})
+    held_out = fit_table(table, method, test_size=0.3, costs={"yes": 3.0}).held_out
+    assert held_out is not None
+    labels, predicted = table.y.iloc[test], model.predict(table.X.iloc[test])
+    expected = recall_score(labels, predicted, labels=["no", "yes"], average=None)
+    assert list(held_out.recall.values()) == pytest.approx(expected.tolist())
+    assert held_out.scores["accuracy"] == pytest.approx(accuracy_score(labels, predicted))
+
+
+# Empty columns
+
+
+def decisive_table(n: int = 120) -> pd.DataFrame:
+    """A column decides nearly everything and is often empty; another one has no effect."""
+    rng = np.random.default_rng(0)
+    y = rng.random(n) < 0.4
+    boat = np.where(y ^ (rng.random(n) < 0.03), rng.choice(["A", "B"], n), "")
+    frame = pd.DataFrame({"boat": boat, "noise": rng.choice(["u", "v"], n), "age": rng.normal(size=n) + 0.3 * y})
+    return frame.assign(y=np.where(y, "yes", "no"))
+
+
+def test_predict_names_an_empty_column_that_mattered(tmp_path: Path) -> None:
+    data, folder = write(decisive_table(), tmp_path / "d.csv"), tmp_path / "m"
+    result = run("fit", str(data), "--target", "y", "-o", str(folder), "--method", "stacked", "--test-size", "0.4")
+    effect = json.loads(json.dumps(genlabel.load_model(folder).extra["column_effects"]))["boat"]
+    assert effect[1] > 0.9
+    assert f"missing: boat {100 * effect[2]:.1f} %" in result.stdout
+    frame = decisive_table().drop(columns="y")
+
+    def notes(rows: pd.DataFrame) -> list[str]:
+        stderr = run("predict", str(folder), str(write(rows, tmp_path / "new.csv"))).stderr
+        return [line for line in stderr.splitlines() if "is empty here" in line]
+
+    (note,) = notes(frame.assign(boat=""))
+    for share in (100 - 100 * (frame["boat"] == "").mean(), 100 * effect[1], 100 * effect[2]):
+        assert f"{share:.1f} %" in note or f"{share:.0f} %" in note
+    assert notes(frame) == []
+    assert notes(frame.assign(boat="")[:2]) == []  # two rows without a boat are usual
+    assert notes(frame.assign(noise="")) == []
+    run("fit", str(data), "--target", "y", "-o", str(folder), *QUICK, *ONCE, "--force")  # effects are not known
+    assert "'boat'" in notes(frame.assign(boat=""))[0]
+
+
+def test_effects_of_columns_equal_scores_of_blank_rows() -> None:
+    frame = decisive_table()
+    table = Table("t", frame.drop(columns="y").replace("", None), frame["y"])
+    model = _fit(select_rows(table, np.arange(120) < 60), make_classifier("stacked"), 0, None, None)
+    rows, y = np.arange(60, 120), (frame["y"][60:] == "yes").to_numpy().astype(int)
+    effects = measure_columns(TableReadSpec.of(table), table, model, rows, y)
+    assert effects["boat"].missing == (frame["boat"] == "").mean()
+    for name, effect in effects.items():
+        blank = table.X[60:].assign(**{name: None})
+        assert effect.accuracy == accuracy_score(frame["y"][60:], model.predict(table.X[60:]))
+        assert effect.accuracy_if_blank == accuracy_score(frame["y"][60:], model.predict(blank))
+        losses = [log_loss(frame["y"][60:], model.predict_proba(X)) for X in (blank, table.X[60:])]
+        assert effect.loss_if_blank == pytest.approx(losses[0] - losses[1])
+
+
+def test_options_of_classes_name_what_is_wrong(fitted: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, _ = fitted
+    arguments = ["fit", str(folder / "d.csv"), "--target", "paid", "-o", str(tmp_path / "m"), *QUICK, *ONCE]
+    for options, words in [
+        (["--cost", "maybe=2"], "'yes'"),
+        (["--class-weight", "yes"], "CLASS=NUMBER"),
+        (["--class-weight", "yes=0"], "above 0"),
+        (["--threshold", "0.2"], "--pos-label"),
+        (["--pos-label", "yes"], "--threshold"),
+        (["--threshold", "0.2", "--pos-label", "yes", "--cost", "yes=2"], "--cost"),
+        (["--device", "abacus"], "--device"),
+    ]:
+        assert words in error_line(*arguments, *options)
+    assert not (tmp_path / "m").exists()
 
 
 # Held-out rows

@@ -90,7 +90,7 @@ def test_strings_among_numbers_are_missing_and_ids_are_dropped(tmp_path: Path) -
     assert np.isnan(table.X["a"][7])
     assert table.X["a"][8] == 2.0
     assert table.notes == [
-        "left out column 'uuid': it has 60 distinct strings in 60 rows and looks like an identifier",
+        "left out column 'uuid': 100 % of its values occur in one row only, so it looks like an identifier",
         "values of 'a' that are not numbers and count as missing: 1 ('?')",
     ]
 
@@ -163,12 +163,12 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
         ("t.csv.gz", b"\x1f\x8bjunk", "y", "read"),
         ("t.jsonl", '{"a": 1}\n[2]\n', "y", "line 2"),
         ("t.csv", "a,b\n1,2\n", "y", "target='y'"),
-        ("t.csv", "a,b\n1,2\n", None, "--target"),
+        ("t.csv", "a,b\n1,2\n", None, "target="),
         (
             "t.csv",
             CONTINUOUS,
             "y",
-            "--bins 3",
+            "bins=3",
         ),
         ("t.csv", IDENTIFIER, "y", "identifier"),
         (

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.data.tables.columns import ColumnSpec, convert_columns, plan_columns
+from genlabel.data.tables.columns import ColumnSpec, convert_columns, plan_columns, why_not_a_feature
 from genlabel.data.tables.parse_values import infer_date_format, parse_dates, parse_numbers
 
 VALUES = [float(v) for v in np.random.default_rng(0).uniform(-9_999, 9_999, 50).round(2)]
@@ -165,3 +165,15 @@ def test_a_note_about_infinite_values_names_their_column() -> None:
         converted = convert_columns(frame, plan_columns(frame), notes)
         assert converted["wild"].isna().tolist() == [False, True, False]
         assert [note for note in notes if "'wild'" in note and "infinite" in note]
+
+
+@pytest.mark.parametrize(
+    "repeated, once, left_out",
+    [(0, 60, True), (40, 60, True), (60, 40, False), (500, 217, False), (0, 20, False), (100, 0, False)],
+)
+def test_a_column_identifies_rows_if_most_values_occur_once(repeated: int, once: int, left_out: bool) -> None:
+    values = [f"twice {i // 2}" for i in range(repeated)] + [f"once {i}" for i in range(once)]
+    column = pd.Series([*values, *[None] * 900], name="cabin")  # rows without a value say nothing about it
+    (spec,) = plan_columns(column.to_frame())
+    assert bool(spec.reason) == left_out
+    assert bool(why_not_a_feature(column)) == left_out

@@ -1,10 +1,13 @@
 """Test leaks: a column that leaks is reported with a note, and other columns are not."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import cross_val_score
 
 from genlabel.data.datasets import load_table
 from genlabel.data.datasets.catalog import EMBEDDED
@@ -191,6 +194,64 @@ def test_missing_values_and_strings_are_equal_to_themselves() -> None:
     groups = group_duplicates(Table("t", X, pd.Series(list("aaabb")))).groups
     assert groups is not None
     assert groups.tolist() == [0, 0, 1, 1, 2]
+
+
+def afterwards(n: int = 300) -> Table:
+    """A table as that of the Titanic: boats of nearly all survivors, and bodies of some others."""
+    rng = np.random.default_rng(3)
+    table = leak_free(n, seed=3)
+    lived = (table.y == "yes").to_numpy()
+    boat = np.where(lived ^ (rng.random(n) < 0.02), rng.choice(list("ABCD"), n), None)
+    body = np.where(~lived & (rng.random(n) < 0.3), rng.permutation(n) / 7, np.nan)
+    return Table("t", table.X.assign(boat=boat, body=body), table.y)
+
+
+def test_columns_that_may_be_known_only_afterwards_are_asked_about_with_their_effect() -> None:
+    table = afterwards()
+    assert [leak.column for leak in find_leaks(table) if leak.question] == ["boat", "body"]
+    clean = drop_leaks(table)
+    assert clean.X.columns.tolist() == table.X.columns.tolist()
+    for name, gain in (("boat", 0.05), ("body", -0.05)):
+        (note,) = [note for note in clean.notes if note.startswith(f"column {name!r}")]
+        assert "?" in note
+        assert f"--drop {name!r}" in note
+        effect = note.split("a random forest is right on")[1]
+        with_it, without = (float(share) / 100 for share in re.findall(r"(\d+\.\d) %", effect))
+        numbers = table.X[["u", "v", "w", "age"]].to_numpy()
+        forest = cross_val_score(RandomForestClassifier(50, random_state=0), numbers, table.y, cv=3).mean()
+        assert without == pytest.approx(forest, abs=0.06)
+        assert with_it > without + gain
+    forced = drop_leaks(table, force_include=["boat", "body"]).notes
+    assert [note.split(",")[0] for note in forced] == ["kept column 'boat'", "kept column 'body'"]
+    one = Table("t", table.X.drop(columns="boat"), table.y)
+    assert [note.split(":")[0] for note in drop_leaks(one).notes] == ["column 'body'"]
+
+
+def test_columns_with_the_same_gaps_make_one_note() -> None:
+    table = afterwards()
+    for name in ("weight", "height"):
+        table.X[name] = np.where(table.X["body"].isna(), np.nan, np.random.default_rng(0).normal(size=300))
+    (note,) = [note for note in drop_leaks(table).notes if note.startswith("columns")]
+    assert all(f"--drop {name!r}" in note for name in ("body", "weight", "height"))
+
+
+def test_gaps_of_one_class_of_many_are_asked_about() -> None:
+    rng = np.random.default_rng(0)
+    y = pd.Series(rng.choice(list("abcdef"), 600))
+    cause = np.where(rng.random(600) < np.where(y == "c", 0.97, 0.02), rng.choice(list("uvw"), 600), None)
+    X = pd.DataFrame({"u": rng.normal(size=600), "cause": cause})
+    assert [(leak.column, leak.question) for leak in find_leaks(Table("t", X, y))] == [("cause", True)]
+
+
+@pytest.mark.parametrize("rows, asked", [(19, False), (25, True)])
+@pytest.mark.parametrize("missing", [True, False])
+def test_gaps_of_one_class_are_asked_about(rows: int, asked: bool, missing: bool) -> None:
+    table = leak_free()
+    chosen = np.isin(np.arange(N), np.flatnonzero(table.y == "yes")[:rows])
+    values = np.where(chosen == missing, np.nan, np.random.default_rng(0).normal(size=N))
+    assert [leak.question for leak in find_leaks(with_column("level", values))] == [True] * asked
+    mixed = np.random.default_rng(1).permutation(values)  # the gaps are in rows of both classes
+    assert find_leaks(with_column("level", mixed)) == []
 
 
 def test_a_daily_date_is_left_out_by_the_name_of_its_column(tmp_path: Path) -> None:

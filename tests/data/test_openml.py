@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from typer.testing import CliRunner
 
 from genlabel.cli import app
-from genlabel.data.datasets import load_openml
+from genlabel.data.datasets import list_tables, load_openml
 from genlabel.data.datasets.catalog import find_source, openml_manifest
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
@@ -239,3 +239,20 @@ def test_without_a_manifest_the_other_tables_are_listed(monkeypatch: pytest.Monk
     result = CliRunner().invoke(app, ["datasets"], prog_name="genlabel")
     assert "GENLABEL_DATA_HOME" in result.stdout
     assert "genlabel compare iris" in result.stdout
+
+
+def test_a_cache_without_a_manifest_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_set(tmp_path, 12, ["1,1,yes", "2,2,no", "4,2,no"], KINDS, "class")
+    make_set(tmp_path, 7, ["1,1,yes", "2,2,no"], KINDS, "x", name="price")
+    write(tmp_path / FOLDER / "api/v1/json/data/99.gz", "{}")  # damaged
+    monkeypatch.setenv("GENLABEL_DATA_HOME", str(tmp_path))
+    listed = list_tables().set_index("name")
+    assert [name for name in listed.index if name.startswith("openml:")] == ["openml:7", "openml:12"]
+    assert listed.loc["openml:12", ["title", "rows", "columns"]].tolist() == ["made", 3, 2]
+    assert listed.loc["openml:7", "classes"] == "regression"
+    assert find_source("openml:made")[0] == "openml-12"
+    (tmp_path / "manifest.csv").write_text("id,name,n,d,k\n12,mine,3,2,2\n")
+    assert list_tables().set_index("name").loc[["openml:12", "openml:7"], "title"].tolist() == ["mine", "price"]
+    output = CliRunner().invoke(app, ["datasets", "--search", "price"]).output
+    assert "openml:7" in output
+    assert "none is local" not in output

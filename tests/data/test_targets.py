@@ -25,10 +25,10 @@ PRICES = RNG.integers(100, 900, 400)
 )
 def test_a_continuous_target_is_an_error(y: pd.Series) -> None:
     y = pd.Series(y, name="y")
-    with pytest.raises(ValueError, match="--target-is-categorical"):
+    with pytest.raises(ValueError, match="target_is_categorical"):
         read_target(y, "t.csv")
     known = y.replace("NA", np.nan)
-    assert read_target(y, "t.csv", classes=True).nunique() == known.nunique()
+    assert read_target(y, "t.csv", target_is_categorical=True).nunique() == known.nunique()
     binned = read_target(y, "t.csv", bins=3)
     assert binned.nunique() == 3
     assert binned.isna().sum() == known.isna().sum()
@@ -58,7 +58,7 @@ def test_equal_numbers_share_a_bin() -> None:
     [
         (["a", "b"], {"bins": 2}, "bins=2"),
         ([1, 2], {"bins": 1}, "bins=1"),
-        ([1, 2], {"bins": 2, "classes": True}, "exclude"),
+        ([1, 2], {"bins": 2, "target_is_categorical": True}, "exclude"),
         ([f"2024-{m:02}-{d:02}" for m in range(1, 4) for d in range(1, 10)] * 3, {}, "dates"),
         (["a"] * 5, {}, "class"),
     ],

@@ -372,11 +372,11 @@ def test_each_seed_has_its_folder(here: Path, jobs: str) -> None:
     [
         (["nowhere.npz"], "'nowhere.npz'"),
         (["mnist", "--data-home", "."], "mnist"),
-        (["digits", "--size", "9"], "size=9"),
-        (["digits", "--jobs", "0"], "jobs=0"),
-        (["digits", "--device", "abacus"], "device='abacus'"),
-        (["digits", "--learning-rate", "1e9", "--epochs", "3"], "learning_rate"),
-        (["digits", "--alpha", "0"], "alpha=0.0"),
+        (["digits", "--size", "9"], "--size 9"),
+        (["digits", "--jobs", "0"], "--jobs 0"),
+        (["digits", "--device", "abacus"], "--device 'abacus'"),
+        (["digits", "--learning-rate", "1e9", "--epochs", "3"], "--learning-rate"),
+        (["digits", "--alpha", "0"], "--alpha 0.0"),
         (["digits", "--resume", "--restart"], "--restart"),
         (["digits", "--output", __file__], "--output"),
     ],
@@ -401,7 +401,7 @@ for words in sys.argv[1:]:
 INVALID = {
     "nowhere.npz": "nowhere.npz",
     "cifar10 --data-home .": "cifar10",
-    "digits --jobs 0": "jobs=0",
+    "digits --jobs 0": "--jobs 0",
 }
 
 

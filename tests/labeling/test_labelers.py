@@ -233,8 +233,10 @@ def test_missing_labels_raise() -> None:
     for y in (np.array([1.0, np.nan, 2.0]), np.array(["2024-05-31", "NaT"], dtype="M8[D]"), *object_labels):
         with pytest.raises(ValueError, match="NaN"):
             LinearLabel().fit(np.zeros((len(y), 1)), y)
-    with pytest.raises(ValueError, match="sorted"):
+    with pytest.raises(ValueError, match="None"):
         LinearLabel().fit(np.zeros((2, 1)), np.array([1, None], dtype=object))
+    with pytest.raises(ValueError, match="sorted"):
+        LinearLabel().fit(np.zeros((2, 1)), np.array([1, "a"], dtype=object))
 
 
 def test_dates_of_different_units_are_equal_classes() -> None:

@@ -62,9 +62,9 @@ def test_computed_figure_ignores_the_records(tmp_path: Path, name: str) -> None:
         (("table7", "--dataset", "imagenet"), "'imagenet'"),
         (("figure2", "--dataset", "mnist"), "--dataset"),
         (("table4", "--budget", "smoke", "--dask", "localhost"), "tcp://"),
-        (("table4", "--budget", "huge"), "budget='huge'"),
-        (("figure2", "--budget", "huge"), "budget='huge'"),
-        (("table4", "--jobs", "0"), "jobs=0"),
+        (("table4", "--budget", "huge"), "--budget 'huge'"),
+        (("figure2", "--budget", "huge"), "--budget 'huge'"),
+        (("table4", "--jobs", "0"), "--jobs 0"),
         (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
     ],
 )
@@ -99,8 +99,8 @@ def test_errors_are_reported_before_torch_is_imported(tmp_path: Path) -> None:
     page = ["reproduce", "--report-only", "--report", str(tmp_path / "page.html")]
     invalid = [
         ([*reproduce, "table16"], "'table16'"),
-        ([*reproduce, "table4", "--budget", "huge"], "budget='huge'"),
-        ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2"),
+        ([*reproduce, "table4", "--budget", "huge"], "--budget 'huge'"),
+        ([*reproduce, "table4", "--jobs", "-2"], "--jobs -2"),
         ([*reproduce, "table4", "--dask", "localhost"], "tcp://"),
         (["reproduce", "table4", "--records", note], "is not a store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),

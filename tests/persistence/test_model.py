@@ -362,7 +362,7 @@ def test_columns_of_a_frame_are_matched_by_name_and_those_of_an_array_by_positio
     np.testing.assert_array_equal(model.predict_proba(frame[list("dcba")]), model.predict_proba(frame))
     with pytest.raises(ValueError, match="'b'"):
         model.predict(frame[["a", "c", "d"]])
-    plain = load_model(save_model(GenerativeClassifier().fit(X, y), tmp_path / "m"))
+    plain = load_model(save_model(GenerativeClassifier().fit(X, y), tmp_path / "plain"))
     with pytest.raises(ValueError, match="shape"):
         plain.predict(X[:, :3])
 
@@ -391,11 +391,16 @@ def test_a_loaded_model_can_be_saved_again_byte_for_byte(saved: Saved, tmp_path:
 def test_a_model_is_replaced_and_other_files_stay(saved: Saved, tmp_path: Path) -> None:
     folder = save_model(saved["mixup"][0], tmp_path / "deep" / "down")
     (folder / "mine.txt").write_text("mine")
-    save_model(saved["kernel"][0], folder)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match="overwrite"):
+        save_model(saved["kernel"][0], folder)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    save_model(saved["kernel"][0], folder, overwrite=True)
     assert isinstance(load_model(folder).model, GenerativeClassifier)
     assert sorted(path.name for path in folder.iterdir()) == sorted([TREE, ARRAYS, CARD, "mine.txt"])
-    with pytest.raises(ValueError, match="file"):
-        save_model(saved["kernel"][0], folder / "mine.txt")
+    for other in (folder / "mine.txt", folder.parent):
+        with pytest.raises(ValueError, match="name a"):
+            save_model(saved["kernel"][0], other, overwrite=True)
 
 
 def test_extra_values_are_saved_with_the_model(saved: Saved, tmp_path: Path) -> None:
@@ -404,7 +409,7 @@ def test_extra_values_are_saved_with_the_model(saved: Saved, tmp_path: Path) -> 
     again = load_model(save_model(load_model(folder), tmp_path / "again", extra={"when": 3.5}))
     assert again.extra == {**extra, "when": 3.5}
     with pytest.raises(ValueError, match=r"extra\.when"):
-        save_model(saved["kernel"][0], tmp_path / "m", extra={"when": date(2024, 5, 31)})
+        save_model(saved["kernel"][0], tmp_path / "other", extra={"when": date(2024, 5, 31)})
 
 
 def test_parameters_that_cannot_be_saved_are_left_out_and_listed(tmp_path: Path) -> None:
@@ -461,10 +466,25 @@ def test_the_card_has_data_and_held_out_scores(saved: Saved) -> None:
     assert again.about["held_out"] == {"log_loss": loss, "accuracy": score}
     assert "call `fit_typicality`" in (saved["mixup"][1] / CARD).read_text()
     assert "No rows were held out" in (saved["kernel"][1] / CARD).read_text()
+    assert card.index(f"**{score:.1%}** of the rows that the folds") < card.index("90 rows, 7 columns")
     report = saved["stacked density"][0].density_.report_
     assert (
         f"| {report['log_loss']:.3f} | {report['accuracy']:.1%} |" in (saved["stacked density"][1] / CARD).read_text()
     )
+
+
+def test_the_card_begins_with_the_scores_on_test_rows(saved: Saved, tmp_path: Path) -> None:
+    scores = {"rows": 40, "accuracy": 0.61, "log_loss": 0.9, "recall": {"0": 0.25, "1": 0.0}, "prior_accuracy": 0.31}
+    folder = save_model(saved["mixup"][0], tmp_path / "m", test_scores=scores)
+    again = save_model(load_model(folder), tmp_path / "again")
+    card = (again / CARD).read_text()
+    first = card.split("##")[1]
+    assert all(text in first for text in ("61.0%", "40 rows", "31.0%", "**None** of the rows of 1"))
+    assert [line.split("|")[-2].strip() for line in card.splitlines() if re.match(r"\| [012] \|", line)] == [
+        "25%",
+        "0%",
+        "no rows",
+    ]
 
 
 def test_the_card_warns_of_a_useless_model_and_of_small_classes(tmp_path: Path) -> None:

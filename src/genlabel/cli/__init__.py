@@ -20,6 +20,7 @@ from genlabel.cli.diagnose import diagnose
 from genlabel.cli.explain import explain
 from genlabel.cli.export import export
 from genlabel.cli.fit import fit
+from genlabel.cli.options import running_command
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
 
@@ -41,6 +42,9 @@ def main() -> None:
     add_commands()
     try:
         app(prog_name="genlabel")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise SystemExit(1) from None
     except OSError as error:  # the standard output cannot be written, for instance because a disk is full
         if "--debug" in sys.argv:
             raise
@@ -66,11 +70,13 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Mixup whose labels come from learned class densities."""
+    running_command.set(context.invoked_subcommand)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # print question marks instead of failing after a long run

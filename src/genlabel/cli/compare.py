@@ -79,6 +79,7 @@ def compare(
         ),
     ] = None,
     dask: options.Dask = None,
+    device: options.Device = "auto",
     records: Annotated[
         Path | None,
         typer.Option(
@@ -132,7 +133,7 @@ def compare(
             table = table if min_class_size is None else drop_rare_classes(table, min_class_size)
             result = comparison.run_comparison(
                 table,
-                comparison.default_methods(*method_settings),
+                comparison.default_methods(*method_settings, device),
                 n_splits,
                 test_size,
                 seed,

@@ -45,6 +45,9 @@ def datasets(
         grid.add_row(*(Text(str(value)) for value in row))
     table_console().print(grid)
     if not has_local:
-        print_line("OpenML datasets: none is local; GENLABEL_DATA_HOME names a folder with a manifest.csv and a cache")
+        print_line(
+            "OpenML datasets: none is local; GENLABEL_DATA_HOME names the folder of a cache, which scikit-learn's "
+            "fetch_openml, or using one by its name (openml:61), fills"
+        )
     if len(tables):
         print_line(f"use one by its name: genlabel compare {tables['name'].iloc[0]}")

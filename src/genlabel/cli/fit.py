@@ -14,16 +14,29 @@ import typer
 
 from genlabel._progress import ProgressDisplay, use_callback
 from genlabel.cli import options
-from genlabel.reporting.terminal import POOL_WEIGHTS, describe_table, print_line, table_dict, warning_lines
+from genlabel.reporting.terminal import (
+    POOL_WEIGHTS,
+    describe_costs,
+    describe_table,
+    print_line,
+    table_dict,
+    warning_lines,
+)
 
 if TYPE_CHECKING:
     from genlabel.data.tables import Table
-    from genlabel.evaluation.table_models import FittedTable, HoldoutScores
+    from genlabel.evaluation.table_models import ColumnEffect, FittedTable, HoldoutScores
 
 MAX_CLASSES = 8
 """Maximum of classes whose shares are printed."""
+MAX_COLUMNS = 3
+"""Maximum of columns whose effect on the scores is printed."""
 
 
+WEIGHTED = (
+    "class weights: probabilities are those of a population with these weights, not of the table; --cost changes "
+    "predictions and leaves probabilities as they are"
+)
 TableMethod = StrEnum("TableMethod", ["genlabel", "mixup", "vanilla", "stacked"])
 """Names of methods; a test compares them with those of `genlabel.evaluation.table_models`."""
 
@@ -51,6 +64,18 @@ def fit(
         float,
         typer.Option(min=0.0, max=0.9, help="Share of the rows on which a first fit is measured; 0 skips it."),
     ] = 0.2,
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS=WEIGHT",
+            help="Weight of the rows of CLASS in training, 1 for other classes; can be repeated. balanced: inversely "
+            "proportional to the class frequencies. Probabilities are then those of a population with these weights.",
+        ),
+    ] = None,
+    cost: options.Costs = None,
+    threshold: options.Threshold = None,
+    pos_label: options.PosLabel = None,
+    device: options.Device = "auto",
     groups: options.Groups = None,
     time: options.Time = None,
     drop: options.Drop = None,
@@ -79,63 +104,61 @@ def fit(
     reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         hidden = options.read_network(network)
-        if method is TableMethod.stacked and (network != "mlp" or epochs is not None or time_limit is not None):
-            names = "--network, --epochs and --time-limit"
+        network_options = (network, epochs, time_limit, device)
+        if method is TableMethod.stacked and network_options != ("mlp", None, None, "auto"):
+            names = "--network, --epochs, --time-limit and --device"
             raise ValueError(f"{names} are for methods with a network; leave them out, or choose another --method")
         name = options.check_source(path, target, reading)
         folder = output or Path(f"model-{name}")
-        _check_folder(folder, force)
+        new = not folder.exists()
+        if not new:
+            from genlabel.persistence.files import check_folder
+
+            check_folder(folder, force, "--force")
+        options.check_outputs(output=folder / "model.json")
+        if new:
+            folder.rmdir()
         with ProgressDisplay(f"loading {source}"):
+            import numpy as np
+
             from genlabel.evaluation import table_models
 
             table = options.load_source(path, target, reading, seed)
+        classes = np.unique(table.y)
+        weights = options.read_class_values("class_weight", class_weight, classes)
+        class_costs = options.read_costs(cost, threshold, pos_label, classes)
         if not as_json:
             from genlabel.data.tables.columns import describe_columns
 
             counts = table.y.value_counts()
             shares = [f"{name} {100 * n / len(table.y):.1f} %" for name, n in counts.iloc[:MAX_CLASSES].items()]
-            classes = ", ".join(shares) + (", ..." if len(counts) > MAX_CLASSES else "")
+            listed = ", ".join(shares) + (", ..." if len(counts) > MAX_CLASSES else "")
             columns = describe_columns(table.columns, table.X)
             notes = [f"note: {note}" for note in table.notes]
-            for line in [describe_table(table), f"classes: {classes}", *columns, *notes]:
+            for line in [describe_table(table), f"classes: {listed}", *columns, *notes]:
                 print_line(line)
-        classifier = table_models.make_classifier(method.value, hidden, epochs or "auto")
+        classifier = table_models.make_classifier(method.value, hidden, epochs or "auto", weights, device)
         fitted = table_models.fit_table(
-            table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, stage=_stage
+            table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, costs=class_costs, stage=_stage
         )
-        notes = warning_lines([fitted.warnings])
+        notes = [options.in_options(line) for line in warning_lines([fitted.warnings])]
+        if weights is not None:
+            notes.append(WEIGHTED)
         with_network = "" if method is TableMethod.stacked else f", network {network}"
         settings = f"method {method.value}{with_network}, seed {seed}"
-        scores = _holdout_line(fitted.held_out)
-        card_notes = [f"{describe_table(table)}; {settings}", scores, *table.notes, *notes]
+        lines = [*_holdout_lines(fitted.held_out), *_column_lines(fitted.columns), *describe_costs(fitted.model[-1])]
+        card_notes = [f"{describe_table(table)}; {settings}", *lines, *table.notes, *notes]
         X = table.X if table.rows is None else table.X.set_axis(table.rows)
-        fitted.save(folder, card_notes, (X, table.y) if keep_rows else None)
+        fitted.save(folder, card_notes, (X, table.y) if keep_rows else None, overwrite=force)
     if as_json:
         typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
         return
     chosen = [f"chosen: {describe_params(fitted.chosen)}"] if fitted.chosen else []
-    no_intervals = [] if fitted.has_intervals else ["no intervals: this method has no held-out rows of its own"]
-    for line in ["", scores, *chosen, *no_intervals, *(f"note: {note}" for note in notes)]:
+    no_intervals = [] if fitted.has_intervals else ["no intervals: --method stacked holds out no rows"]
+    for line in ["", *lines, *chosen, *no_intervals, *(f"note: {note}" for note in notes)]:
         print_line(line)
     print_line(f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s")
     print_line(f"next: genlabel predict {folder} NEW.csv -o predictions.csv")
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    """Raise unless the model can be written and, without `force`, overwrites nothing; other files are never lost."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output={str(folder)!r} is a file; name a folder for the model")
-    if folder.exists() and any(folder.iterdir()):
-        from genlabel.persistence.files import is_model
-
-        if not is_model(folder):
-            raise ValueError(f"output={str(folder)!r} has files that are not a model of genlabel; name another folder")
-        if not force:
-            raise ValueError(f"output={str(folder)!r} has a model; --force replaces it, or name another folder")
-    new = not folder.exists()
-    options.check_outputs(output=folder / "model.json")
-    if new:
-        folder.rmdir()
 
 
 @contextmanager
@@ -145,29 +168,46 @@ def _stage(name: str) -> Iterator[None]:
         yield
 
 
-def _holdout_line(held_out: HoldoutScores | None) -> str:
-    """Return the scores on held-out rows next to those of the class priors."""
+def _holdout_lines(held_out: HoldoutScores | None) -> list[str]:
+    """Return the scores on held-out rows next to those of the class priors, and the share found of each class."""
     if held_out is None:
-        return "held out: no rows; see the model card for what is known of its quality"
+        return ["no rows were held out: the quality of the model is unknown, measure it on new rows"]
     from genlabel.evaluation.prediction_counts import wilson_interval
 
     scores, prior = held_out.scores, held_out.prior_scores
     low, high = wilson_interval(scores["accuracy"], held_out.cases)
     rows = f"{held_out.rows} rows" + (f" in {held_out.cases} groups" if held_out.cases < held_out.rows else "")
-    auc = "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
-    return (
-        f"held out: {rows} that a first fit did not see: accuracy {100 * scores['accuracy']:.1f} % "
-        f"({100 * low:.0f} to {100 * high:.0f} %), log-loss {scores['log_loss']:.3f} "
-        f"(class priors: {100 * prior['accuracy']:.1f} %, {prior['log_loss']:.3f}); "
-        f"balanced accuracy {100 * scores['balanced_accuracy']:.1f} %{auc}"
-    )
+    auc = "" if isnan(scores["auc"]) else f"; AUC {scores['auc']:.3f}"
+    found = sorted(held_out.recall.items(), key=lambda item: item[1])
+    shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found[:MAX_CLASSES])
+    lines = [
+        f"right on {100 * scores['accuracy']:.1f} % of {rows} that a first fit did not see (95 % interval "
+        f"{100 * low:.0f} to {100 * high:.0f} %); always guessing the most frequent class: "
+        f"{100 * prior['accuracy']:.1f} %",
+        f"right by class: {shares}{', ...' if len(found) > MAX_CLASSES else ''}; mean over the classes "
+        f"{100 * scores['balanced_accuracy']:.1f} %",
+        f"log-loss {scores['log_loss']:.3f}, that of the class priors {prior['log_loss']:.3f} (lower is better){auc}",
+    ]
+    missed = [name for name, share in found if share == 0]
+    if missed:
+        names = ", ".join(missed[:MAX_CLASSES])
+        lines.append(f"no row is predicted as {names}; --cost balanced predicts rare classes more often")
+    return lines
+
+
+def _column_lines(columns: dict[str, ColumnEffect]) -> list[str]:
+    """Return a line on the columns without which the accuracy on held-out rows falls most."""
+    effects = {name: effect for name, effect in columns.items() if effect.accuracy_if_blank < effect.accuracy - 0.01}
+    largest = sorted(effects, key=lambda name: effects[name].accuracy_if_blank)[:MAX_COLUMNS]
+    shares = [f"{name} {100 * effects[name].accuracy_if_blank:.1f} %" for name in largest]
+    return [f"right if all values of one column were missing: {', '.join(shares)}"] if shares else []
 
 
 def describe_params(params: dict[str, Any]) -> str:
     """Return the parameters that a search chose, in words.
 
     >>> describe_params({"learning_rate": 0.03, "clean_fraction": 1.0, "pool_weights": (0.5, 0.4, 0.1)})
-    'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class priors 0.10'
+    'learning rate 0.03; no mixing; weights in the prediction: network 0.50, stacked density 0.40, class priors 0.10'
     """
     omitted = (*POOL_WEIGHTS, "clean_fraction", "density")
     shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in params.items()}
@@ -177,7 +217,8 @@ def describe_params(params: dict[str, Any]) -> str:
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
     if "pool_weights" in params:
         network, density, prior = params["pool_weights"]
-        parts.append(f"weights: network {network:.2f}, stacked density {density or 0:.2f}, class priors {prior:.2f}")
+        shares = f"network {network:.2f}, stacked density {density or 0:.2f}, class priors {prior:.2f}"
+        parts.append(f"weights in the prediction: {shares}")
     return "; ".join(parts)
 
 
@@ -186,11 +227,15 @@ def _to_dict(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) 
     if fitted.held_out is not None:
         scores = {name: None if isnan(value) else value for name, value in fitted.held_out.scores.items()}
         sizes = {"rows": fitted.held_out.rows, "cases": fitted.held_out.cases}
-        held_out = {**sizes, **scores, "class_priors": fitted.held_out.prior_scores}
+        held_out = {**sizes, **scores, "recall": fitted.held_out.recall, "class_priors": fitted.held_out.prior_scores}
     return {
         **table_dict(table),
         "notes": [*table.notes, *notes],
         "held_out": held_out,
+        "column_effects": {
+            name: {key: None if isnan(value) else value for key, value in effect._asdict().items()}
+            for name, effect in fitted.columns.items()
+        },
         "chosen": fitted.chosen,
         "intervals": fitted.has_intervals,
         "model": str(folder),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import signal
@@ -9,6 +10,9 @@ import sys
 from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer, main_thread
@@ -18,11 +22,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from genlabel._validation import check_positive
 from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from genlabel.data.tables import Table
 
+running_command: ContextVar[str | None] = ContextVar("running_command", default=None)
+"""Name of the command that runs."""
 RESEND_SECONDS = 0.05
 """Delay until a lost interrupt is sent again."""
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
@@ -76,6 +85,25 @@ Jobs = Annotated[int, typer.Option(help="Number of training processes, one threa
 Dask = Annotated[
     str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786, whose workers train instead.")
 ]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto is a GPU if there is one.")]
+Costs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CLASS=COST",
+        help="Predict the class of the lowest expected cost: COST is that of a wrong prediction for a row of CLASS, 1 "
+        "for other classes; can be repeated. balanced: costs inversely proportional to the class frequencies. "
+        "Probabilities do not change.",
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, help="Of two classes, predict the one of --pos-label from this probability on (default: 0.5)."
+    ),
+]
+PosLabel = Annotated[
+    str | None, typer.Option(metavar="CLASS", help="Class of --threshold.", show_default="1 of classes 0 and 1")
+]
 Restart = Annotated[bool, typer.Option("--restart", help="Start again and delete the previous records.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ReportPath = Annotated[
@@ -91,7 +119,7 @@ class ReadOptions(NamedTuple):
     na_values: list[str] | None
     drop: list[str] | None
     force_include: list[str] | None
-    classes: bool
+    target_is_categorical: bool
     bins: int | None
     groups: str | None
     time: str | None
@@ -155,6 +183,45 @@ def read_network(network: str) -> str | tuple[int, ...]:
         return tuple(map(int, sizes))
     known = '"auto", "logistic", "mlp" or hidden sizes such as "64,128"'
     raise ValueError(f"network={network!r} is not known; use {known}")
+
+
+def read_class_values(option: str, values: list[str] | None, classes: NDArray[Any]) -> dict[Any, float] | str | None:
+    """Return the number of each class of an option whose values are "CLASS=NUMBER", or one "balanced".
+
+    >>> read_class_values("cost", ["yes=5"], np.array(["no", "yes"]))
+    {'yes': 5.0}
+    """
+    if not values or values == ["balanced"]:
+        return "balanced" if values else None
+    names = {str(name): name for name in classes.tolist()}
+    result = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        if name not in names:
+            shown = ", ".join(map(repr, names))
+            raise ValueError(f"{option}={value!r} must be balanced, or CLASS=NUMBER with one of the classes {shown}")
+        try:
+            result[names[name]] = float(number)
+        except ValueError:
+            raise ValueError(f"{option}={value!r} must end in a number, such as '{name}=5'") from None
+        check_positive(option, result[names[name]], "5 counts five errors")
+    return result
+
+
+def read_costs(
+    costs: list[str] | None, threshold: float | None, pos_label: str | None, classes: NDArray[Any]
+) -> dict[Any, float] | str | None:
+    """Return the costs of errors of the options --cost, or --threshold and --pos-label; None without them."""
+    if threshold is None:
+        if pos_label is not None:
+            raise ValueError(f"pos_label={pos_label!r} is for --threshold; pass both")
+        return read_class_values("cost", costs, classes)
+    if costs:
+        raise ValueError(f"--threshold {threshold:g} is a pair of costs; leave --cost out")
+    from genlabel.estimators.classifier import threshold_costs
+
+    by_text = {str(name): name for name in classes.tolist()}
+    return threshold_costs(threshold, None if pos_label is None else by_text.get(pos_label, pos_label), classes)
 
 
 def check_jobs(jobs: int, dask: str | None = None) -> None:
@@ -238,7 +305,7 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
     except KeyboardInterrupt:
         print_line(f"interrupted; {interrupted}", stderr=True)
         raise typer.Exit(130) from None
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort, BrokenPipeError):  # of a pipe to `head`: the command ends without a word
         raise
     except Exception as error:
         expected = isinstance(error, ValueError | OSError)
@@ -246,9 +313,35 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
             raise
         kind = "" if expected else f"{type(error).__name__}: "
         hint = "" if expected else "; this is a bug of genlabel, --debug shows where"
-        message = Text(" ".join(f"Error: {kind}{error}{hint}".split()), style="red")
+        message = Text(" ".join(f"Error: {kind}{in_options(str(error))}{hint}".split()), style="red")
         Console(stderr=True, highlight=False).print(message, soft_wrap=True)
         raise typer.Exit(2 if expected else 3) from None
+
+
+def in_options(message: str) -> str:
+    """Return a message of the library with its parameters written as options of the command line.
+
+    >>> in_options("test_size=2 must be a number; lower test_size")
+    '--test-size 2 must be a number; lower --test-size'
+    """
+    for name, option in _option_names(running_command.get()).items():
+        message = re.sub(rf"(?<![\w.'-]){name}=(?=\S)", f"{option} ", message).replace(f"{option} True", option)
+        if "_" in name:
+            message = re.sub(rf"(?<![\w.'-]){name}(?![\w.'=-])", option, message)
+    return message
+
+
+@cache
+def _option_names(command_name: str | None) -> dict[str, str]:
+    """Return the options of a command, or of all, by the names that they have as parameters of the library."""
+    from genlabel.cli import app
+
+    names = {"id"}
+    for command in app.registered_commands:
+        callback = command.callback
+        if callback is not None and command_name in (None, command.name, callback.__name__.replace("_", "-")):
+            names |= set(signature(callback).parameters)
+    return {name: f"--{name.replace('_', '-')}" for name in names} | {"repeats": "--n-splits"}
 
 
 @contextmanager

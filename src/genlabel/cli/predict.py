@@ -11,7 +11,7 @@ import typer
 
 from genlabel._progress import ProgressDisplay
 from genlabel.cli import options
-from genlabel.reporting.terminal import print_line
+from genlabel.reporting.terminal import describe_costs, print_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,11 +51,15 @@ def predict(
     keep_columns: Annotated[
         bool, typer.Option("--keep-columns", help="Copy all columns of the file in front of the predictions.")
     ] = False,
+    cost: options.Costs = None,
+    threshold: options.Threshold = None,
+    pos_label: options.PosLabel = None,
     debug: options.Debug = False,
 ) -> None:
     """Predict the class of each row of a table: prediction, probability of each class, typicality, unusual values.
 
-    Rows stay in their order. Notes on unusual rows and, if the file has the target, the scores go to the error stream.
+    The prediction is the most probable class, unless costs or a threshold were given here or to `genlabel fit`. Rows
+    stay in their order. Notes on unusual rows and, if the file has the target, the scores go to the error stream.
     Typicality is the share of training rows that are less typical than the row. Unusual values are numbers far outside
     the range of their column in training, and categories that training never had. Exit codes: 0 success, 2 invalid
     input, 3 a bug of genlabel, 130 interrupted.
@@ -78,6 +82,8 @@ def predict(
             from genlabel.evaluation import table_models
 
             loaded = load_model(model)
+            if cost or threshold is not None or pos_label is not None:
+                loaded.classifier.set_costs(options.read_costs(cost, threshold, pos_label, loaded.classes_))
             new = table_models.NewRows.of(loaded, path)
             names, copied = id_columns or [], None
             if names or keep_columns:
@@ -96,6 +102,7 @@ def predict(
         if output is None and isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
             sys.stdout.reconfigure(encoding="utf-8")  # a file must keep all characters
         write_frame(predictions, sys.stdout if output is None else output)
+        sys.stdout.flush()  # a closed pipe fails here and not at exit
         for line in [*(f"note: {text}" for text in new.notes), *_summary(loaded, new, predictions)]:
             print_line(line, stderr=True)
         if output is not None:
@@ -106,7 +113,7 @@ def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> lis
     """Return lines about unusual rows, and the scores where classes are known."""
     from genlabel.evaluation.table_models import describe_unusual_rows, score_predictions
 
-    lines = describe_unusual_rows(model, new.X, predictions)
+    lines = [*describe_costs(model.classifier), *describe_unusual_rows(model, new.X, predictions)]
     if new.y is not None and (new.y >= 0).any():
         scores = score_predictions(model, predictions, new.y)
         n_known = int((new.y >= 0).sum())

@@ -95,7 +95,7 @@ def train_images(
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order, mixing and validation images.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to train with, starting at --seed.")] = 1,
     jobs: options.Jobs = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1; auto is a GPU if there is one.")] = "auto",
+    device: options.Device = "auto",
     precision: Annotated[Precision, typer.Option(help="auto is bf16 on a GPU that supports it.")] = Precision.auto,
     size: Annotated[int | None, typer.Option(min=1, help="Width to which images of a folder are resized.")] = None,
     data_home: Annotated[

@@ -105,15 +105,14 @@ def _assign_folds(
     if groups is not None:
         fold_of_row = grouped_folds(y, groups, count, seed)
         never_held_out = np.bincount(y[fold_of_row >= 0], minlength=len(sizes)) == 0
-        problems = [(never_held_out, "too few groups", "they are trained on, but never held out")]
+        problems = [(never_held_out, "too few groups", "used for training only, no score counts them")]
     elif method != "rare":
         return _stratified_folds(y, count, seed, method, classes)
     else:
         fold_of_row = stratified_folds_rare(y, count, seed)
-        guess = "each is held out from networks that know only the other, so its score is a guess"
         problems = [
-            (sizes == 1, "a single row", "it is trained on, but never held out, so no score counts it"),
-            (sizes == 2, "two rows", guess),
+            (sizes == 1, "a single row", "used for training only, no score counts it"),
+            (sizes == 2, "two rows", "too few for a score to be trusted"),
         ]
     messages = []
     for is_rare, number_of_rows, consequence in problems:

@@ -245,7 +245,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             y, fold, weight = data.held_out.y, data.held_out_fold, data.held_out.weight
             crossed = resolve_search(self.search).predicts_with_folds
             optional["venn_abers_"] = Calibration.of(result.log_proba, y, fold, weight, raw.class_weight, crossed)
-        for name in ("best_score_", "venn_abers_", "density_", "typicality_"):
+        for name in ("best_score_", "venn_abers_", "density_", "typicality_", "costs_"):
             self.__dict__.pop(name, None)
             if optional.get(name) is not None:
                 setattr(self, name, optional[name])

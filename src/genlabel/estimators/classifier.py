@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -15,7 +15,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from genlabel._arrays import Standardization
-from genlabel._validation import check_weights, ignore_overflow
+from genlabel._validation import (
+    check_choice,
+    check_interval,
+    check_labels,
+    check_positive,
+    check_weights,
+    ignore_overflow,
+)
 from genlabel.data.tables.table import EncodedColumn
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.unusual_values import find_unusual_values
@@ -179,12 +186,31 @@ def bridge_slopes(x: list[float], y: list[float], added: float, pairs: Iterable[
     return result
 
 
+def threshold_costs(threshold: float, pos_label: Any, classes: NDArray[Any]) -> dict[Any, float]:
+    """Return the costs under which the positive one of two classes is predicted from a probability on.
+
+    >>> threshold_costs(0.2, "yes", np.array(["no", "yes"]))
+    {'no': 0.2, 'yes': 0.8}
+    """
+    names = classes.tolist()
+    if len(names) != 2:
+        raise ValueError(f"threshold={threshold!r} is for two classes, but there are {len(names)}; use costs instead")
+    if pos_label is None and names in ([0, 1], [-1, 1]):
+        pos_label = 1
+    if pos_label not in names:
+        given = "is not given" if pos_label is None else f"{pos_label!r} is not a class"
+        raise ValueError(f"pos_label {given}; name the class of the threshold, one of {names}")
+    share = check_interval("threshold", threshold, 1e-9, 1 - 1e-9, "it is the lowest probability of pos_label")
+    return {name: 1 - share if name == pos_label else share for name in names}
+
+
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Base class of the classifiers: a subclass fits, and defines :meth:`predict_log_proba_scaled`."""
 
     classes_: NDArray[Any]
     class_count_: NDArray[np.int64]
     class_weight_: NDArray[np.float64] | None
+    costs_: Array
     venn_abers_: Calibration
     encoder_: TabularEncoder
     scaler_: Standardization
@@ -222,10 +248,64 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     @final
     def predict(self, X: Any, return_typicality: bool = False) -> Any:
-        """Return the most probable class of each row, (m,); with `return_typicality`, also its typicality, (m,)."""
-        log_proba = self.predict_log_proba(X)
-        labels = self.classes_[log_proba.argmax(axis=1)]
+        """Return the most probable class of each row, (m,); with `return_typicality`, also its typicality, (m,).
+
+        After :meth:`set_costs` or :meth:`set_threshold` it is the class of the lowest expected cost instead.
+        """
+        index = self.decide(self.predict_log_proba(X))
+        labels = self.classes_[index]
         return (labels, self.typicality(X)) if return_typicality else labels
+
+    @final
+    def decide(self, log_proba: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the index of the class that `predict` chooses at log-probabilities (m, k), (m,)."""
+        return np.asarray((log_proba + np.log(self.costs_) if hasattr(self, "costs_") else log_proba).argmax(axis=1))
+
+    @final
+    def set_costs(self, costs: Mapping[Any, float] | str | None) -> Self:
+        """Make `predict` choose the class of the lowest expected cost; probabilities do not change.
+
+        A fit forgets the costs; a saved model keeps them.
+
+        Parameters
+        ----------
+        costs : dict of class -> number, "balanced" or None
+            Cost of a wrong prediction for a row of the class; 1 for a class that is not named. "balanced" is inversely
+            proportional to the class frequencies, for the highest balanced accuracy. None is equal costs.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from genlabel import GenerativeClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = GenerativeClassifier().fit(X, y)
+        >>> int((model.predict(X) == 2).sum()), int((model.set_costs({2: 50}).predict(X) == 2).sum())
+        (51, 66)
+        """
+        check_is_fitted(self, "scaler_")
+        self.__dict__.pop("costs_", None)
+        if costs is None:
+            return self
+        if isinstance(costs, str):
+            check_choice("costs", costs, ["balanced"], also="a dict such as {'yes': 5}")
+            frequency = self.class_count_ * (1.0 if self.class_weight_ is None else self.class_weight_)
+            self.costs_ = frequency.mean() / np.maximum(frequency, 1e-12)
+            return self
+        values = np.ones(len(self.classes_))
+        for name, cost in costs.items():
+            values[index_labels([name], self.classes_)] = check_positive("costs", cost, "5 counts five errors")
+        self.costs_ = values
+        return self
+
+    @final
+    def set_threshold(self, threshold: float, pos_label: Any = None) -> Self:
+        """Make `predict` choose `pos_label` from this probability on, as scikit-learn's `FixedThresholdClassifier`.
+
+        It needs two classes; `pos_label` may be left out if they are 0 and 1, or -1 and 1. It is a pair of costs, see
+        :meth:`set_costs`.
+        """
+        check_is_fitted(self, "scaler_")
+        return self.set_costs(threshold_costs(threshold, pos_label, self.classes_))
 
     @final
     def typicality(self, X: Any) -> NDArray[np.float64]:
@@ -352,6 +432,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         n = len(log_proba)
         if np.shape(y) != (n,):
             raise ValueError(f"y has shape {np.shape(y)}; expected ({n},), one label for each row of X")
+        check_labels(y)
         index = index_labels(y, self.classes_)
         weight = None if sample_weight is None else check_weights(sample_weight, n)
         self.venn_abers_ = Calibration.of(log_proba, index, weight=weight, class_weight=self.class_weight_)

@@ -87,7 +87,8 @@ class GenerativeClassifier(ProbabilityClassifier):
                 self.priors, self.density_.class_prior_, self.density_.default_priors, data.class_weight
             )
             self.class_weight_ = data.class_weight
-            self.__dict__.pop("venn_abers_", None)  # of an earlier fit
+            for name in ("venn_abers_", "costs_"):  # of an earlier fit
+                self.__dict__.pop(name, None)
             self.classes_, self.class_count_ = data.classes, np.bincount(data.y, minlength=len(data.classes))
             self.typicality_ = Typicality().fit(data.X, data.y, data.weight)
         return self

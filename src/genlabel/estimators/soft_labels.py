@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, has_fit_parameter, validate_data
 
-from genlabel._validation import check_frame, check_positive, ignore_overflow, restore_on_error
+from genlabel._validation import check_frame, check_labels, check_positive, ignore_overflow, restore_on_error
 from genlabel.mixing import GenMix, Sampler
 
 
@@ -78,7 +78,8 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                     f"estimator={self.estimator!r} does not take sample_weight, which soft labels need; use one that "
                     "does, and put a pipeline around SoftLabelClassifier, not inside"
                 )
-            check_frame(X, numbers=True)
+            X = check_frame(X, numbers=True)
+            check_labels(y)
             with ignore_overflow():
                 points, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
             check_classification_targets(target)
@@ -112,7 +113,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _call(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")
-        points = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        points = validate_data(self, check_frame(X), dtype=np.float64, order="C", reset=False)
         return getattr(self.estimator_, method)(points)
 
 

@@ -13,7 +13,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y, validate_data
 
 from genlabel._arrays import Standardization
-from genlabel._validation import check_frame, check_magnitude, check_weights, ignore_overflow, warn
+from genlabel._validation import (
+    check_frame,
+    check_labels,
+    check_magnitude,
+    check_weights,
+    ignore_overflow,
+    warn,
+)
 from genlabel.data.tables import table_pipeline
 from genlabel.data.tables.columns import clear_unicode_errors, why_not_a_feature
 from genlabel.data.tables.table import EncodedColumn, encoded_columns
@@ -44,7 +51,7 @@ class NumericEncoder:
 
     def __call__(self, estimator: BaseEstimator, X: Any) -> NDArray[np.float64]:
         """Return the imputed rows of an array, or of a numeric DataFrame."""
-        check_frame(X)
+        X = check_frame(X)
         with ignore_overflow():
             options = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
             return self.impute(validate_data(estimator, X, reset=False, **options))
@@ -83,12 +90,12 @@ class FrameEncoder:
 
     def __call__(self, estimator: BaseEstimator, X: Any) -> NDArray[np.float64]:
         """Return the encoded rows of a DataFrame; an unseen category is encoded as a rare one, or as none."""
+        X = check_frame(X)
         if not isinstance(X, pd.DataFrame):
             raise ValueError(
                 f"X is {type(X).__name__}, but {type(estimator).__name__} was fitted to a DataFrame with strings or "
                 "categories; pass a DataFrame"
             )
-        check_frame(X)
         validate_data(estimator, X, reset=False, skip_check_array=True)
         points = self.transform(X)
         if not np.isfinite(points).all():
@@ -112,7 +119,8 @@ def validate_fit_input(
     groups: Any = None,
 ) -> tuple[LabeledData, TabularEncoder]:
     """Return the checked input of `fit`, without rows of weight zero, and the encoder of its table."""
-    check_frame(X)
+    X = check_frame(X)
+    check_labels(y)
     encoder: TabularEncoder
     dtypes: Any = X.dtypes if isinstance(X, pd.DataFrame) else []
     with ignore_overflow():
@@ -120,7 +128,11 @@ def validate_fit_input(
             options = {"dtype": np.float64, "order": "C", "ensure_min_samples": 2, "ensure_all_finite": "allow-nan"}
             points, target = validate_data(estimator, X, y, **options)
             weight = check_weights(1.0 if sample_weight is None else sample_weight, len(points))
-            encoder = NumericEncoder.fit(points if weight.all() else points[weight > 0])
+            used = points if weight.all() else points[weight > 0]
+            names = getattr(estimator, "feature_names_in_", range(points.shape[1]))
+            for name in (name for name, empty in zip(names, np.isnan(used).all(0), strict=True) if empty):
+                warn(("column", name), f"column {name!r} is left out: it has no values", UserWarning)
+            encoder = NumericEncoder.fit(used)
             points = encoder.impute(points)
         else:
             validate_data(estimator, X, skip_check_array=True)

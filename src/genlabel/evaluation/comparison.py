@@ -150,7 +150,11 @@ def run_comparison(
 
 
 def default_methods(
-    network: Any = "mlp", density: str = "stacked", epochs: Any = "auto", paper: bool = False
+    network: Any = "mlp",
+    density: str = "stacked",
+    epochs: Any = "auto",
+    paper: bool = False,
+    device: Any = "auto",
 ) -> dict[str, Any]:
     """Return the methods of a comparison; those with a network have the same one.
 
@@ -162,6 +166,7 @@ def default_methods(
     epochs : "auto" or int
     paper : bool
         Add GenLabel and mixup with the setting of the paper, whose grids take about ten times as long.
+    device : "auto", "cpu" or "cuda"
 
     Examples
     --------
@@ -169,11 +174,12 @@ def default_methods(
     ['vanilla', 'mixup', 'GenLabel', 'generative (gaussian)', 'generative (kernel)', 'logistic', 'boosting',
      'class shares']
     """
-    common = {"network": network, "training": TrainingOptions(epochs=epochs)}
+    common = {"network": network, "training": TrainingOptions(epochs=epochs, device=device)}
     methods: dict[str, Any] = {"vanilla": MixupClassifier(mixer=None, **common), "mixup": MixupClassifier(**common)}
     methods["GenLabel"] = GenLabelClassifier(density=density, **common)
     if paper:  # "auto" becomes the network and the epochs of the paper
         settings: dict[str, Any] = {"network": "mlp" if isinstance(network, str) and network == "auto" else network}
+        settings["training__device"] = device
         settings["training__epochs"] = 100 if isinstance(epochs, str) and epochs == "auto" else epochs
         methods["mixup (paper)"] = MixupClassifier.from_paper(**settings)
         methods["GenLabel (paper)"] = GenLabelClassifier.from_paper(**settings)

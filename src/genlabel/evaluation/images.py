@@ -356,7 +356,7 @@ class _TrainingHistory(Callback):
             if saved_value != value:
                 raise ValueError(
                     f"the checkpoint of {str(path)!r} was made with {name}={saved_value!r}, not {value!r}; use the "
-                    "same settings or another checkpoint path (--restart or another --output on the command line)"
+                    "same settings or another checkpoint path, or delete the checkpoint (--restart)"
                 )
         self.history, self.best_epoch, self.best_state = saved["history"], saved["best_epoch"], saved["best_state"]
         self.snapshots = saved["snapshots"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +25,23 @@ from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.estimators.unusual_values import describe_value
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
-from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
+from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, save_model
 
 TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "stacked": "stacked"}
 """Methods that can be fitted -> their names in a comparison."""
 READ_SPEC = "read_spec"
 """Name under which a saved model has the `TableReadSpec` of its table."""
+COLUMN_EFFECTS = "column_effects"
+"""Name under which a saved model has the `ColumnEffect` of each column, as a list."""
+MAX_BLANK_CELLS = 20_000
+"""Maximum of rows times columns that are predicted to measure the effects of columns."""
+MIN_BLANK_ROWS = 20
+"""Minimum of rows for these scores."""
+MIN_BLANK_LOSS = 0.01
+"""Increase of the log-loss without the values of a column, from which the column matters."""
+MIN_CHANCE_OF_GAPS = 0.01
+"""Probability that all rows of a file lack a value by chance, below which that is unusual."""
 FIRST_FIT_SHARE = 0.4
 """Share of the time limit that the first fit may take."""
 MAX_UNUSUAL_COLUMNS = 5
@@ -55,6 +65,32 @@ class HoldoutScores:
     """Metrics of `genlabel.evaluation.comparison.score_table`."""
     prior_scores: dict[str, float]
     """Accuracy and log-loss of predicting the class priors of the other rows."""
+    recall: dict[str, float]
+    """Share of the held-out rows of each class that are predicted as it."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the scores for a model card."""
+        scores = {name: self.scores[name] for name in ("accuracy", "log_loss")}
+        prior = {f"prior_{name}": value for name, value in self.prior_scores.items()}
+        return {"rows": self.rows, "cases": self.cases, **scores, **prior, "recall": self.recall}
+
+
+class ColumnEffect(NamedTuple):
+    """Effect of a column on the predictions of a model; `measure_columns` returns a dict of them."""
+
+    missing: float
+    """Share of the training rows without a value."""
+    accuracy: float = float("nan")
+    """Accuracy on held-out rows; NaN if none were held out."""
+    accuracy_if_blank: float = float("nan")
+    """Accuracy on the same rows without any value of the column."""
+    loss_if_blank: float = float("nan")
+    """Increase of the log-loss without these values."""
+
+    @property
+    def matters(self) -> bool:
+        """True unless the scores are known not to depend on the column."""
+        return not self.loss_if_blank < MIN_BLANK_LOSS
 
 
 @final
@@ -68,6 +104,8 @@ class FittedTable:
     """Specification of how the file of the table was read."""
     held_out: HoldoutScores | None
     """None if no rows were held out."""
+    columns: dict[str, ColumnEffect]
+    """Effect of each column of the file."""
     warnings: dict[str, int]
     """Number of times that each warning was issued during the fits."""
     seconds: float
@@ -83,21 +121,39 @@ class FittedTable:
         return hasattr(self.model[-1], "venn_abers_")
 
     def save(
-        self, folder: str | Path, notes: list[str] | None = None, training_data: tuple[Any, Any] | None = None
+        self,
+        folder: str | Path,
+        notes: list[str] | None = None,
+        training_data: tuple[Any, Any] | None = None,
+        *,
+        overwrite: bool = False,
     ) -> Path:
-        """Save the model with the specification of its table in a folder; see `genlabel.save_model`."""
-        extra = {READ_SPEC: self.read_spec.to_plain()}
-        return save_model(self.model, folder, notes=notes or [], extra=extra, training_data=training_data)
+        """Save the model with the specification of its table and its scores in a folder; see `genlabel.save_model`."""
+        return save_model(
+            self.model,
+            folder,
+            notes=notes or [],
+            extra={
+                READ_SPEC: self.read_spec.to_plain(),
+                COLUMN_EFFECTS: {name: list(effect) for name, effect in self.columns.items()},
+            },
+            training_data=training_data,
+            test_scores=None if self.held_out is None else self.held_out.to_plain(),
+            overwrite=overwrite,
+        )
 
 
-def make_classifier(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
-    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison.
+def make_classifier(
+    name: str, network: Any = "mlp", epochs: Any = "auto", class_weight: Any = None, device: Any = "auto"
+) -> BaseEstimator:
+    """Return the classifier of a method of `TABLE_METHODS`, the same as in a comparison, with class weights.
 
-    >>> make_classifier("vanilla").mixer is None
-    True
+    >>> make_classifier("vanilla", class_weight="balanced").class_weight
+    'balanced'
     """
     check_choice("method", name, list(TABLE_METHODS))
-    return cast(BaseEstimator, default_methods(network, "stacked", epochs)[TABLE_METHODS[name]])
+    method = default_methods(network, "stacked", epochs, device=device)[TABLE_METHODS[name]]
+    return cast(BaseEstimator, method.set_params(class_weight=class_weight))
 
 
 def fit_table(
@@ -107,6 +163,7 @@ def fit_table(
     test_size: float = 0.2,
     seed: int = 0,
     time_limit: float | None = None,
+    costs: Mapping[Any, float] | str | None = None,
     stage: StageContext = nullcontext,
 ) -> FittedTable:
     """Measure a first fit of a method on held-out rows of a table, then fit the method to all rows.
@@ -125,6 +182,8 @@ def fit_table(
     seed : int
     time_limit : float, optional
         Seconds for both fits together, for methods with a network.
+    costs : dict of class -> number, "balanced" or None
+        Costs of errors, by which both fits predict: see `set_costs` of the classifiers.
     stage : callable (name) -> context manager
 
     Examples
@@ -137,28 +196,70 @@ def fit_table(
     >>> fitted.model.predict(load_table("iris").X[:1]).tolist()
     ['setosa']
     """
-    start = monotonic()
+    start, read_spec = monotonic(), TableReadSpec.of(table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        held_out = None
+        held_out, columns = None, measure_columns(read_spec, table)
         if test_size > 0 and (split := _hold_out(table, test_size, seed)) is not None:
             train, test = split
             with stage("first fit"):
                 limit = None if time_limit is None else FIRST_FIT_SHARE * time_limit
-                first = _fit(select_rows(table, np.isin(np.arange(len(table.y)), train)), method, seed, limit)
+                first = _fit(select_rows(table, np.isin(np.arange(len(table.y)), train)), method, seed, limit, costs)
             y_train, y_test = (index_labels(table.y.iloc[rows], first.classes_) for rows in split)
-            scores = score_table(predict_log_proba(first, table.X.iloc[test]), y_test)
+            log_proba = predict_log_proba(first, table.X.iloc[test])
+            hits = first[-1].decide(log_proba) == y_test
+            recall = {str(first.classes_[c]): float(hits[y_test == c].mean()) for c in np.unique(y_test)}
+            scores = score_table(log_proba, y_test)
+            scores |= {"accuracy": float(hits.mean()), "balanced_accuracy": float(np.mean(list(recall.values())))}
             prior_scores = {"accuracy": float((y_test == np.bincount(y_train).argmax()).mean())}
             prior_scores["log_loss"] = prior_log_loss(y_train, y_test)
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
-            held_out = HoldoutScores(len(test), cases, scores, prior_scores)
+            held_out = HoldoutScores(len(test), cases, scores, prior_scores, recall)
+            sample = np.random.default_rng(seed).permutation(len(test))
+            columns = measure_columns(read_spec, table, first, test[sample], y_test[sample])
         limit = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
         with stage("final fit"):
-            model = _fit(table, method, seed, limit)
+            model = _fit(table, method, seed, limit, costs)
         if not hasattr(model[-1], "typicality_"):
             with stage("typicality"):
                 model[-1].fit_typicality(model[:-1].transform(table.X), table.y)
-    return FittedTable(model, TableReadSpec.of(table), held_out, count_warnings(caught), monotonic() - start)
+    return FittedTable(model, read_spec, held_out, columns, count_warnings(caught), monotonic() - start)
+
+
+def measure_columns(
+    read_spec: TableReadSpec,
+    table: Table,
+    model: Pipeline | None = None,
+    rows: NDArray[np.int64] | None = None,
+    y: NDArray[np.int64] | None = None,
+) -> dict[str, ColumnEffect]:
+    """Return the effect of each column of the file: its share of missing values, and scores without its values.
+
+    The scores are those of a model on rows of the table that it was not trained on, with class indices `y`; of many
+    columns only the first rows are predicted.
+
+    >>> table = Table("t", pd.DataFrame({"size": [1.0, None, 3.0, 4.0]}), pd.Series(list("abab")))
+    >>> measure_columns(TableReadSpec.of(table), table)["size"].missing
+    0.25
+    """
+    features = {spec.name: [name for name in spec.features if name in table.X] for spec in read_spec.columns}
+    effects = {name: ColumnEffect(float(table.X[used].isna().all(axis=1).mean())) for name, used in features.items()}
+    if model is None or rows is None or y is None or len(features) > MAX_BLANK_CELLS // MIN_BLANK_ROWS:
+        return effects
+    rows, y = rows[: MAX_BLANK_CELLS // len(features)], y[: MAX_BLANK_CELLS // len(features)]
+    X = table.X.iloc[rows]
+
+    def scores(X: pd.DataFrame) -> tuple[float, float]:
+        log_proba = predict_log_proba(model, X)
+        return float((model[-1].decide(log_proba) == y).mean()), float(log_loss(log_proba, y))
+
+    accuracy, loss = scores(X)
+    for name, used in features.items():
+        blank = scores(X.assign(**dict.fromkeys(used, np.nan)))
+        effects[name] = effects[name]._replace(
+            accuracy=accuracy, accuracy_if_blank=blank[0], loss_if_blank=blank[1] - loss
+        )
+    return effects
 
 
 class NewRows(NamedTuple):
@@ -179,13 +280,36 @@ class NewRows(NamedTuple):
         spec = TableReadSpec.from_plain(model.extra[READ_SPEC])
         frame = spec.read(path, notes)
         X = spec.features_of(frame, notes)
+        effects = {name: ColumnEffect(*effect) for name, effect in model.extra.get(COLUMN_EFFECTS, {}).items()}
+        empty = _empty_columns(spec, X, effects)
+        notes = [note for note in notes if not note.startswith(tuple(f"missing values of {name!r}," for name in empty))]
+        notes += empty.values()
         for name, kind, categories in model.schema.columns:
             if kind != "text":
                 continue
             missing = int(X[name].isna().sum())
-            if missing and "(missing)" not in categories:
+            if missing and "(missing)" not in categories and name not in empty:
                 notes.append(f"missing values of {name!r}, which had none in training: {missing}")
         return cls(X, spec.classes_of(frame, model.classes_), notes)
+
+
+def _empty_columns(spec: TableReadSpec, X: pd.DataFrame, effects: dict[str, ColumnEffect]) -> dict[str, str]:
+    """Return a note on each column without any value in the rows, unless that is usual or does not matter."""
+    notes = {}
+    for column in spec.columns:
+        effect = effects.get(column.name, ColumnEffect(0.0))
+        empty = bool(X[[name for name in column.features if name in X]].isna().all(axis=None))
+        if not empty or not effect.matters or effect.missing ** len(X) > MIN_CHANCE_OF_GAPS:
+            continue
+        scores = ""
+        if effect.accuracy_if_blank == effect.accuracy_if_blank:
+            scores = (
+                f"; without its values a first fit was right on {100 * effect.accuracy_if_blank:.1f} % of held-out "
+                f"rows, with them on {100 * effect.accuracy:.1f} %"
+            )
+        known = f"{100 - 100 * effect.missing:.0f} % of the training rows had a value"
+        notes[column.name] = f"column {column.name!r} is empty here, and {known}{scores}"
+    return notes
 
 
 def predict_table(
@@ -229,14 +353,15 @@ def predict_table(
         raise ValueError("X has no rows; there is nothing to predict, pass at least one")
     if intervals and not hasattr(model.classifier, "venn_abers_"):
         raise ValueError(
-            f"this {type(model.classifier).__name__} has no intervals: no rows were held out in its search; leave "
-            "--intervals out, or fit one of the methods with a network"
+            "the model has no intervals, because its search held out no rows; leave out intervals=True, or fit a "
+            "method with a network"
         )
     parts = []
     for rows in chunks(len(X), CHUNK_ROWS):
         chunk = X.iloc[rows]
-        proba = model.predict_proba(chunk)
-        columns: dict[str, Any] = {"prediction": model.classes_[proba.argmax(axis=1)]}
+        log_proba = model.predict_log_proba(chunk)
+        proba = np.exp(log_proba)
+        columns: dict[str, Any] = {"prediction": model.classes_[model.classifier.decide(log_proba)]}
         columns |= {f"probability_{name}": proba[:, c] for c, name in enumerate(model.classes_)}
         if intervals:
             low, high = model.predict_proba_interval(chunk)
@@ -309,7 +434,9 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
     columns = [f"probability_{name}" for name in model.classes_]
     known = y >= 0
     with np.errstate(divide="ignore"):
-        return score_log_proba(np.log(predictions[columns].to_numpy()[known]), y[known])
+        scores = score_log_proba(np.log(predictions[columns].to_numpy()[known]), y[known])
+    hits = predictions["prediction"].to_numpy()[known] == model.classes_[y[known]]
+    return scores | {"accuracy": float(hits.mean())}
 
 
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
@@ -329,9 +456,17 @@ def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     return np.sort(np.concatenate([train, rare])), test
 
 
-def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | None) -> Pipeline:
+def _fit(
+    table: Table,
+    method: BaseEstimator,
+    seed: int,
+    time_limit: float | None,
+    costs: Mapping[Any, float] | str | None,
+) -> Pipeline:
     estimator = with_random_state(method, seed)
     if time_limit is not None and "search__time_limit" in estimator.get_params():
         estimator.set_params(search__time_limit=time_limit)
     model = table_pipeline(table.X, estimator)
-    return model.fit(table.X, table.y, **groups_fit_param(model, table))
+    model.fit(table.X, table.y, **groups_fit_param(model, table))
+    model[-1].set_costs(costs)
+    return model

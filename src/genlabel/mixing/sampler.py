@@ -19,6 +19,7 @@ from genlabel._validation import (
     check_choice,
     check_count,
     check_frame,
+    check_labels,
     check_magnitude,
     check_positive,
     deduplicate_warnings,
@@ -103,7 +104,8 @@ class Sampler(BaseEstimator, ABC):
         DataFrame or Series is returned as one; integer columns become floating.
         """
         check_choice("output", self.output, ["hard", "soft", "weighted"])
-        check_frame(X, numbers=True)
+        X = check_frame(X, numbers=True)
+        check_labels(y)
         rng = as_rng(self.random_state)
         with restore_on_error(self), deduplicate_warnings():
             with ignore_overflow():

@@ -22,7 +22,12 @@ MIN_GAIN = 0.02
 SPECIAL_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
-def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Sequence[str] = ()) -> dict[str, Any]:
+def describe_model(
+    classifier: ProbabilityClassifier,
+    schema: Schema,
+    notes: Sequence[str] = (),
+    test_scores: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return the facts of a fitted classifier for its card, as JSON values.
 
     >>> from sklearn.datasets import load_iris
@@ -48,7 +53,9 @@ def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Seq
         "columns": len(schema.columns),
         "class_count": dict(zip(map(str, classifier.classes_.tolist()), count.tolist(), strict=True)),
         "chosen": {name: str(value) for name, value in getattr(classifier, "best_params_", {}).items()},
+        "test_scores": None if test_scores is None else dict(test_scores),
         "held_out": held_out,
+        "costs": getattr(classifier, "costs_", np.array([])).tolist(),
         "prior_baseline": {"log_loss": float(-prior @ np.log(prior)), "accuracy": float(prior.max())},
         "has_typicality": hasattr(classifier, "typicality_"),
         "notes": [str(note) for note in notes],
@@ -60,7 +67,7 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     environment = Environment(
         loader=PackageLoader("genlabel.persistence"), autoescape=select_autoescape(), keep_trailing_newline=True
     )
-    environment.filters["md"] = _escape
+    environment.filters |= {"md": _escape, "zip": zip}
     limits = {"max_listed": MAX_LISTED, "min_class_rows": MIN_CLASS_ROWS, "min_gain": MIN_GAIN}
     limits["typicality_threshold"] = TYPICALITY_THRESHOLD
     return environment.get_template("card.j2").render(about, schema=schema, **limits)

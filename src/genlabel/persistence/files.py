@@ -53,10 +53,20 @@ class Files(NamedTuple):
     format_version: int = FORMAT_VERSION
 
 
+def check_folder(folder: Path, overwrite: bool, option: str = "overwrite=True") -> None:
+    """Raise unless a model can be written into the folder: it is new, empty, or has a model to `overwrite`."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{str(folder)!r} is a file; name a folder for the model")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not is_model(folder):
+        raise ValueError(f"{str(folder)!r} has files that are not a model of genlabel; name another folder")
+    if not overwrite:
+        raise ValueError(f"{str(folder)!r} has a model; {option} replaces it, or name another folder")
+
+
 def write_files(folder: Path, files: Files, card: str) -> None:
     """Write a model into a folder and replace one that is there; other files in the folder stay."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is a file; give a folder for the model")
     stored = save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in files.arrays.items()})
     body = {**files.body, "arrays_sha256": sha256(stored).hexdigest()}
     document = {"body": body, "body_sha256": _checksum(body), "format": FORMAT, "format_version": files.format_version}
@@ -88,14 +98,14 @@ def read_files(folder: Path) -> Files:
 def read_document(folder: Path) -> dict[str, Any]:
     """Return the contents of the JSON file; raise if any byte of it has changed. Arrays are not checked."""
     if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is not a folder; give one that save_model has written")
+        raise ValueError(f"{str(folder)!r} is not a folder; name the folder of a saved model")
     content, path = _read_bytes(folder, TREE), repr(str(folder / TREE))
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: it is not JSON ({type(error).__name__}); save the model again") from error
+        raise ValueError(f"{path} is damaged: it is not JSON; save the model again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a model of genlabel; give a folder that save_model has written")
+        raise ValueError(f"{path} is not a model of genlabel; name the folder of a saved model")
     version = document.get("format_version")
     if isinstance(version, bool) or version not in READABLE_VERSIONS:
         raise ValueError(

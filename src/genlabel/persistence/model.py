@@ -22,7 +22,7 @@ from genlabel.data.tables.table import EncodedColumn, encoded_columns
 from genlabel.estimators.classifier import Intervals, ProbabilityClassifier
 from genlabel.estimators.unusual_values import find_unusual_values
 from genlabel.persistence.card import describe_model, write_card
-from genlabel.persistence.files import TREE, Decoder, Encoder, Files, read_files, write_files
+from genlabel.persistence.files import TREE, Decoder, Encoder, Files, check_folder, read_files, write_files
 from genlabel.persistence.legacy import upgrade_about, upgrade_extra
 from genlabel.persistence.objects import PersistenceError
 from genlabel.persistence.schema import Schema
@@ -154,10 +154,12 @@ def save_model(
     notes: Sequence[str] = (),
     extra: Mapping[str, Any] | None = None,
     training_data: tuple[Any, Any] | None = None,
+    test_scores: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a fitted model into a folder: arrays in safetensors, everything else in JSON, and a model card.
 
-    A model that is there already is replaced. Before the files are written, the model is built from their contents and
+    Before the files are written, the model is built from their contents and
     must predict the same for a few rows, to the last bit.
 
     Parameters
@@ -174,6 +176,11 @@ def save_model(
     training_data : (X, y), optional
         The training data, of which up to 500 random rows, and at least 5 of each class, are kept in the folder for
         `genlabel.explain`. Whoever has the folder can read them.
+    test_scores : dict, optional
+        Scores on rows that no fit has seen, with which the card begins: rows, accuracy and log_loss, and if known
+        recall (of each class), and prior_accuracy and prior_log_loss, those of predicting the class priors.
+    overwrite : bool
+        Replace a model that is in the folder; without it, that is an error. A folder with other files is refused.
 
     Returns
     -------
@@ -193,8 +200,10 @@ def save_model(
     True
     """
     extra, training_rows = dict(extra or {}), None
+    check_folder(Path(folder), overwrite)
     if isinstance(model, LoadedModel):
         notes = [*model.about.get("notes", []), *notes]
+        test_scores = test_scores or model.about.get("test_scores")
         extra, training_rows = model.extra | extra, model.training_rows
         model = model.model
     classifier = classifier_of(model)
@@ -203,7 +212,7 @@ def save_model(
     tree = encoder.encode(model, "model")
     if training_data is not None:
         training_rows = TrainingRows.draw(schema, *training_data)
-    about = describe_model(classifier, schema, notes)
+    about = describe_model(classifier, schema, notes, test_scores)
     about["training_rows"] = 0 if training_rows is None else len(training_rows.y)
     predictions = _predict_probes(LoadedModel(model, schema))
     probes = {name: encoder.encode(values, f"probes.{name}") for name, values in predictions.items()}

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from genlabel._validation import as_pandas
 from genlabel.data.tables.columns import as_strings, kind_of
 from genlabel.data.tables.files import join_names, missing_columns_error
 from genlabel.data.tables.table import encoded_columns
@@ -72,9 +73,10 @@ class Schema(NamedTuple):
         A column without values passes as any kind. Strings that are all numbers are converted, and numbers are accepted
         in a text column if all of them are among its categories.
         """
+        X = as_pandas(X)
         names, shape = join_names([column.name for column in self.columns], MAX_SHOWN), np.shape(X)
         if self.table and not isinstance(X, pd.DataFrame):
-            raise ValueError(f"X is {type(X).__name__}; pass a pandas DataFrame with the columns {names}")
+            raise ValueError(f"X is {type(X).__name__}; pass a DataFrame with the columns {names}")
         if not self.named or not isinstance(X, pd.DataFrame):
             if len(shape) != 2 or shape[1] != len(self.columns):
                 raise ValueError(f"X has shape {shape}; the model takes {len(self.columns)} columns: {names}")

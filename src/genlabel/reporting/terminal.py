@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from genlabel.data.tables import Table
+    from genlabel.estimators.classifier import ProbabilityClassifier
     from genlabel.evaluation.diagnosis import Diagnosis
     from genlabel.evaluation.explanation import Explanation
     from genlabel.evaluation.records.schema import RecordSet
@@ -91,6 +92,17 @@ def failure_lines(failures: Mapping[Any, str]) -> list[str]:
 def describe_table(table: Table) -> str:
     """Return the name and the size of a table."""
     return f"{table.name}: {len(table.X)} rows, {table.X.shape[1]} columns, {table.y.nunique()} classes"
+
+
+def describe_costs(classifier: ProbabilityClassifier) -> list[str]:
+    """Return a line on how predictions follow from probabilities, if a class was given a cost."""
+    if not hasattr(classifier, "costs_"):
+        return []
+    classes, costs = classifier.classes_.tolist(), classifier.costs_.tolist()
+    if len(classes) == 2:
+        return [f"prediction: {classes[1]!s} from a probability of {costs[0] / sum(costs):.4g} on, else {classes[0]!s}"]
+    listed = ", ".join(f"{name!s} {cost:.4g}" for name, cost in zip(classes, costs, strict=True))
+    return [f"prediction: the class of the lowest expected cost; cost of a wrong prediction by class: {listed}"]
 
 
 def table_dict(table: Table) -> dict[str, Any]:

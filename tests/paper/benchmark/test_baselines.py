@@ -298,10 +298,10 @@ def test_available_baselines_run_and_others_are_skipped(folder: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, keyword",
     [
-        (["1", "--methods", "default,absent"], "methods='absent'"),
+        (["1", "--methods", "default,absent"], "--methods 'absent'"),
         (
             ["1", "--methods", "magic"],
-            "methods='magic'",
+            "--methods 'magic'",
         ),
         (["--report-only", "--baselines"], "--baselines"),
     ],

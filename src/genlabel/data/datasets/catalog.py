@@ -62,7 +62,7 @@ def load_table(
     drop : iterable of str
         Columns that are not used.
     **reading
-        Options for files: na_values, force_include, classes, bins, groups, time; see
+        Options for files: na_values, force_include, target_is_categorical, bins, groups, time; see
         `genlabel.data.tables.read_table`.
 
     Examples
@@ -82,7 +82,8 @@ def load_table(
         return read_table(Path(source), target, drop=drop, **reading)
     for option, value in reading.items():
         if value and option != "force_include":
-            raise ValueError(f"{option}={value!r} is for files; leave it out for {name!r}")
+            shown = join_names(value) if isinstance(value, list) else repr(value)
+            raise ValueError(f"{option}={shown} is for files; leave it out for {name!r}")
     data_id = openml_id(source)
     if data_id is not None:
         table = replace(load_openml(data_id), name=name)
@@ -136,15 +137,15 @@ def find_source(source: str | Path, target: str | None = None) -> tuple[str, str
     columns = read_columns(path)
     if target is None:
         raise ValueError(
-            f"target is not given; name the label column of {str(path)!r} with target=... (--target on the command "
-            f"line), one of {join_names(columns)}"
+            f"target is not given; name the label column of {str(path)!r} with target=COLUMN, one of "
+            f"{join_names(columns)}"
         )
     check_columns("target", [target], columns, str(path))
     return table_name(path), target
 
 
 def openml_id(source: str | Path) -> int | None:
-    """Return the id of an OpenML dataset: "openml:61", or "openml:iris" if the manifest has that name once.
+    """Return the id of an OpenML dataset: "openml:61", or "openml:iris" if one local dataset has that name.
 
     >>> openml_id("openml:61"), openml_id("iris") is None
     (61, True)
@@ -155,8 +156,8 @@ def openml_id(source: str | Path) -> int | None:
     id_or_name = text[len(OPENML) :]
     if id_or_name.isdecimal():
         return int(id_or_name)
-    manifest = openml_manifest()
-    ids = [] if manifest is None else manifest["id"][manifest["name"].str.lower() == id_or_name.lower()].tolist()
+    known = local_openml()
+    ids = known["id"][known["name"].astype(str).str.lower() == id_or_name.lower()].tolist()
     if len(ids) != 1:
         ambiguous = f"; {join_names(ids)} have this name" if ids else ""
         raise ValueError(f"{text!r} is not an available OpenML dataset{ambiguous}; give its id, such as openml:61")
@@ -169,7 +170,7 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
     Parameters
     ----------
     data_home : path, optional
-        Folder of the OpenML cache, see `load_openml`; its list is manifest.csv.
+        Folder of the OpenML cache, see `load_openml`; its datasets are those of manifest.csv and those that are cached.
 
     Returns
     -------
@@ -189,16 +190,14 @@ def list_tables(data_home: str | Path | None = None) -> pd.DataFrame:
         table, source = load_table(name), "scikit-learn" if name in EMBEDDED else "synthetic"
         rows.append((name, name, *table.X.shape, str(table.y.nunique()), source, ""))
     built_in = pd.DataFrame(rows, columns=["name", "title", "rows", "columns", "classes", "source", "paper"])
-    manifest = openml_manifest(data_home)
-    if manifest is None:
-        return built_in
-    groups = manifest["group"].astype(str) if "group" in manifest else pd.Series("", index=manifest.index)
+    local = local_openml(data_home)
+    groups = local["group"].astype(str) if "group" in local else pd.Series("", index=local.index)
     openml = {
-        "name": OPENML + manifest["id"].astype(str),
-        "title": manifest["name"].astype(str),
-        "rows": manifest["n"],
-        "columns": manifest["d"],
-        "classes": manifest["k"].astype(str),
+        "name": OPENML + local["id"].astype(str),
+        "title": local["name"].astype(str),
+        "rows": local["n"],
+        "columns": local["d"],
+        "classes": local["k"].astype(str),
         "source": "OpenML, cached",
         "paper": groups.map(lambda group: ", ".join(PAPER_TABLES[c] for c in group if c in PAPER_TABLES)),
     }
@@ -249,7 +248,7 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
                 raise ValueError(_damaged_message(data_id, cache, cause)) from error
             raise OSError(
                 f"OpenML dataset {data_id} is not cached in {str(home)!r} and could not be downloaded ({error}); go "
-                f"online, or name the folder of a cache with data_home or the environment variable {DATA_HOME}"
+                f"online, or name the folder of a cache with the environment variable {DATA_HOME}"
             ) from error
         features = _read_json(copy / f"api/v1/json/data/features/{data_id}.gz")["data_features"]["feature"]
         for path in copy.rglob("*.gz"):
@@ -272,6 +271,32 @@ def openml_manifest(data_home: str | Path | None = None) -> pd.DataFrame | None:
         columns = join_names(MANIFEST_COLUMNS)
         raise ValueError(f"{str(path)!r} has no column {join_names(missing)}; its columns should be {columns}")
     return frame
+
+
+def local_openml(data_home: str | Path | None = None) -> pd.DataFrame:
+    """Return the datasets of manifest.csv, then those that are cached but not in it, with id, name, n, d and k."""
+    manifest = openml_manifest(data_home)
+    manifest = pd.DataFrame(columns=list(MANIFEST_COLUMNS[:5])) if manifest is None else manifest
+    known, folder = set(manifest["id"]), find_home(data_home) / CACHE_FOLDER / "api/v1/json/data"
+    rows = []
+    for number in sorted(int(path.stem) for path in folder.glob("*.gz") if path.stem.isdecimal()):
+        with suppress(OSError, EOFError, ValueError, LookupError, TypeError):  # a damaged file
+            rows += [] if number in known else [_read_facts(folder, number)]
+    cached = pd.DataFrame(rows, columns=list(MANIFEST_COLUMNS[:5]))
+    frames = [frame for frame in (manifest, cached) if len(frame)]
+    return pd.concat(frames, ignore_index=True) if frames else cached
+
+
+def _read_facts(folder: Path, number: int) -> tuple[int, str, int, int, str]:
+    """Return id, name, rows, columns and classes of a cached dataset."""
+    name = str(_read_json(folder / f"{number}.gz")["data_set_description"]["name"])
+    columns = _read_json(folder / f"features/{number}.gz")["data_features"]["feature"]
+    qualities = _read_json(folder / f"qualities/{number}.gz")["data_qualities"]["quality"]
+    values = {quality["name"]: float(quality["value"]) for quality in qualities if quality["value"]}
+    targets = [column for column in columns if column["is_target"] == "true"]
+    numeric = any(column["data_type"] == "numeric" for column in targets)
+    classes = "regression" if numeric else f"{values.get('NumberOfClasses', float('nan')):.0f}"
+    return number, name, int(values["NumberOfInstances"]), len(columns) - len(targets), classes
 
 
 def find_home(data_home: str | Path | None = None) -> Path:
@@ -314,8 +339,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _damaged_message(data_id: int, path: Path, error: Exception) -> str:
-    reason = f"{type(error).__name__}: {error}"
-    return f"OpenML dataset {data_id} is cached in {str(path)!r}, but cannot be read ({reason}); remove its files there"
+    return f"OpenML dataset {data_id} is cached in {str(path)!r}, but cannot be read ({error}); remove its files there"
 
 
 def _to_table(frame: pd.DataFrame, targets: list[str], name: str, data_id: int, round_target: bool) -> Table:

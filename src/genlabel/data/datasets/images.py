@@ -146,8 +146,7 @@ def _find(name: str, data_home: str | Path | None) -> Path:
     pickled = "; the pickled (Python) version is not read, use the binary one" if name.startswith("cifar") else ""
     raise FileNotFoundError(
         f"{name} is not in {str(home)!r}: none of {join_names(candidates)} is an .npz file or a folder with "
-        f"{content}{pickled}; name another folder with data_home=... (--data-home on the command line), or with "
-        f"{DATA_HOME}"
+        f"{content}{pickled}; name another folder with data_home=FOLDER, or with {DATA_HOME}"
     )
 
 

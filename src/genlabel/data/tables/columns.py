@@ -22,6 +22,8 @@ from genlabel.data.tables.parse_values import (
 
 MAX_CATEGORIES = 20
 """Maximum of one-hot features of a string column; a numeric target with more distinct values may be a quantity."""
+MAX_ONCE_SHARE = 0.5
+"""Share of the values of a string column that occur once, above which the column identifies rows."""
 SECONDS_PER_DAY = 86_400.0
 MIN_DAYS_FOR_MONTH = 60
 """Days that dates must span for their month to be a feature."""
@@ -79,8 +81,8 @@ def plan_columns(
 
     Numbers stay; strings such as "1,234", "$5.00" or "12%" become numbers; dates become the day number, month, weekday
     and hour, as far as these vary; other strings and categories stay strings. Columns without values, with a single
-    value, row numbers, and string columns with mostly distinct values are left out. A column in `force_include` is left
-    out only if it has no values.
+    value, row numbers, and string columns most of whose values occur once are left out. A column in `force_include` is
+    left out only if it has no values.
 
     >>> frame = pd.DataFrame({"price": ["$5.00", "$1,234.50"], "day": ["2024-05-31", "2024-06-03"], "odd": ["", ""]})
     >>> [(column.name, column.kind, column.features) for column in plan_columns(frame)]
@@ -241,8 +243,10 @@ def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
     nameless = str(column.name).startswith("Unnamed: ") and types.is_integer_dtype(column)
     if nameless and bool(column.is_unique):  # the index that DataFrame.to_csv writes
         return "it is the row number"
-    if kind == "text" and distinct > max(MAX_CATEGORIES, column.notna().sum() // 2):
-        return f"it has {distinct} distinct strings in {len(column)} rows and looks like an identifier"
+    values = column.dropna().astype(str)
+    once = float((~values.duplicated(keep=False)).mean())
+    if kind == "text" and distinct > MAX_CATEGORIES and once > MAX_ONCE_SHARE:
+        return f"{100 * once:.0f} % of its values occur in one row only, so it looks like an identifier"
     return ""
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
 
 from genlabel.data.tables.columns import MAX_CATEGORIES, as_strings, kind_of, to_float
+from genlabel.data.tables.files import join_names
 from genlabel.data.tables.splits import merge_groups
-from genlabel.data.tables.table import Table
+from genlabel.data.tables.table import Table, table_pipeline
 
 MIN_ROWS = 20
 """Rows below which a column may be sorted or evenly spaced by chance."""
@@ -27,6 +30,12 @@ MIN_RANK_COLUMNS = 3
 """From this many columns of dense integers on, these are ranks and not row ids."""
 MIN_CLASS_RECALL = 0.995
 """Mean recall over the classes from which a column alone reveals the class."""
+MIN_RECALL_TO_ASK = 0.95
+"""Mean recall from which it is asked whether a column is known before the outcome."""
+MIN_SHARE_TO_ASK = 0.98
+"""Share of one class in the rows with a value of a column, or without one, from which the same is asked."""
+MIN_ROWS_TO_ASK, MAX_PRIOR_TO_ASK = 20, 0.9
+"""Fewest such rows, and largest share of this class in all rows."""
 MIN_CLASS_ROWS_OF_QUANTITY = 10
 """Rows of each class below which a quantity may separate the classes by chance; a code of the class may not."""
 MAX_CODES_PER_CLASS = 2
@@ -48,6 +57,8 @@ class Leak(NamedTuple):
     reason: str
     dropped: bool = True
     """True if the column is left out unless it is included on purpose."""
+    question: bool = False
+    """True if the column is a leak only if it is not known before the outcome."""
 
 
 def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
@@ -74,8 +85,11 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
     dropped = [leak.column for leak in leaks if leak.dropped and leak.column not in forced]
     is_kept = [str(name) not in dropped for name in table.X.columns]
     notes = []
+    questions: dict[str, list[str]] = {}
     for leak in leaks:
-        if not leak.dropped:
+        if leak.question and leak.column not in forced:
+            questions.setdefault(leak.reason, []).append(leak.column)
+        elif not (leak.dropped or leak.question):
             notes.append(f"column {leak.column!r}: {leak.reason}")
         elif leak.column in forced:
             notes.append(f"kept column {leak.column!r}, as requested: {leak.reason}")
@@ -83,12 +97,15 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
             notes.append(f"kept column {leak.column!r}, because no column would be left: {leak.reason}")
         else:
             notes.append(f"left out column {leak.column!r}: {leak.reason} (--force-include {leak.column!r} uses it)")
+    notes += _ask(table, questions, dropped)
     X = table.X.loc[:, is_kept] if any(is_kept) else table.X
     return group_duplicates(replace(table, X=X, notes=[*table.notes, *notes, *_note_runs(table)]))
 
 
 def find_leaks(table: Table) -> list[Leak]:
     """Find the columns that number or name rows, follow their order, or reveal the class by themselves.
+
+    Columns that nearly do so, or whose gaps do, are questions: they are leaks if they are known only afterwards.
 
     Row ids are integers, nearly all distinct, and either without gaps, in the order of the rows, or in a column with
     such a name ("id", "key", ...). A column reveals the class by itself if a decision tree on it has a mean recall over
@@ -107,8 +124,11 @@ def find_leaks(table: Table) -> list[Leak]:
         if name in leaks and leaks[name].dropped:
             continue
         recall = _single_column_recall(table.X[name].iloc[sample], table.y.iloc[sample])
+        reason = f"it alone gives the class of {100 * recall:.1f} % of the rows"
         if recall >= MIN_CLASS_RECALL:
-            leaks[name] = Leak(name, f"it alone gives the class of {100 * recall:.1f} % of the rows")
+            leaks[name] = Leak(name, reason)
+        elif name not in leaks and (recall >= MIN_RECALL_TO_ASK or (reason := _gap_reason(table.X[name], table.y))):
+            leaks[name] = Leak(name, reason, dropped=False, question=True)
     return [leaks[name] for name in table.X.columns if name in leaks]
 
 
@@ -153,7 +173,7 @@ def group_duplicates(table: Table) -> Table:
 def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
     """Return the leak of a column that numbers the rows, names groups of them, or follows their order."""
     column = table.X[name]
-    source = next((spec.name for spec in table.columns if name in spec.features), name)  # name in the file
+    source = _source_name(table, name)
     hint = f"; --time {source!r} splits by it" if source != name else ""
     distinct, n = column.nunique(), len(column)
     if name in dense and len(dense) < MIN_RANK_COLUMNS:
@@ -178,6 +198,62 @@ def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
         return None
     reason = f"the rows are in its order; if that is time, --time {source!r} splits by it, --drop {source!r} drops it"
     return Leak(name, reason, dropped=False)  # it may be a quantity
+
+
+def _gap_reason(column: pd.Series[Any], y: pd.Series[Any]) -> str:
+    """Return how far the gaps of a column tell one class from the others; empty if they do not nearly do so."""
+    for has_value in (True, False):
+        rows, word = column.notna() == has_value, "with" if has_value else "without"
+        if not MIN_ROWS_TO_ASK <= rows.sum() < len(y):
+            continue
+        shares = y[rows].value_counts(normalize=True)
+        name, share, of_class = str(shares.index[0]), float(shares.iloc[0]), y == shares.index[0]
+        recall = float((rows[of_class].mean() + (~rows[~of_class]).mean()) / 2)
+        if (share >= MIN_SHARE_TO_ASK and of_class.mean() <= MAX_PRIOR_TO_ASK) or recall >= MIN_RECALL_TO_ASK:
+            return (
+                f"{100 * share:.0f} % of the {int(rows.sum())} rows {word} a value are of class {name!r}, and "
+                f"{100 * of_class.mean():.0f} % of all rows"
+            )
+    return ""
+
+
+def _ask(table: Table, questions: Mapping[str, list[str]], dropped: Sequence[str]) -> list[str]:
+    """Return a note on the columns of each reason for which they may be known only afterwards, with their effect."""
+    asked = [name for names in questions.values() for name in names]
+    others = [name for name in map(str, table.X.columns) if name not in (*asked, *dropped)]
+    without = _forest_accuracy(table, others) if asked else 0.0
+    notes = []
+    for reason, names in questions.items():
+        accuracy = _forest_accuracy(table, [*others, *names])
+        columns = f"column {names[0]!r}" if len(names) == 1 else f"columns {join_names(names)}"
+        verb, pronoun = ("is it", "it") if len(names) == 1 else ("are they", "them")
+        rest = pronoun if len(questions) == 1 else "all columns asked about"
+        sources = list(dict.fromkeys(_source_name(table, name) for name in names))
+        drop, include = (" ".join(f"{option} {name!r}" for name in sources) for option in ("--drop", "--force-include"))
+        notes.append(
+            f"{columns}: {reason}; {verb} known before the outcome? If not, {drop} leaves {pronoun} out ({include} if "
+            f"so); a random forest is right on {100 * accuracy:.1f} % of the rows with {pronoun}, on "
+            f"{100 * without:.1f} % without {rest}"
+        )
+    return notes
+
+
+def _forest_accuracy(table: Table, names: list[str]) -> float:
+    """Return the accuracy of a random forest on some columns, in three folds of a sample of the rows."""
+    rows = np.sort(np.random.default_rng(0).permutation(len(table.y))[:MAX_SAMPLE_ROWS])
+    X, y = table.X.set_axis(list(map(str, table.X.columns)), axis=1)[names].iloc[rows], table.y.iloc[rows]
+    if not names:
+        return float(y.value_counts(normalize=True).iloc[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class of fewer rows than folds
+        forest = table_pipeline(X, RandomForestClassifier(50, random_state=0))
+        folds = StratifiedKFold(3, shuffle=True, random_state=0)
+        return float((cross_val_predict(forest, X, y.to_numpy(dtype=str), cv=folds) == y.to_numpy(dtype=str)).mean())
+
+
+def _source_name(table: Table, feature: str) -> str:
+    """Return the name of the column of the file that makes a feature."""
+    return next((spec.name for spec in table.columns if feature in spec.features), feature)
 
 
 def _is_dense(column: pd.Series[Any]) -> bool:

@@ -39,7 +39,7 @@ def read_table(
     na_values: Iterable[str] = (),
     drop: Iterable[str] = (),
     force_include: Iterable[str] = (),
-    classes: bool = False,
+    target_is_categorical: bool = False,
     bins: int | None = None,
     groups: str | None = None,
     time: str | None = None,
@@ -60,7 +60,7 @@ def read_table(
         Columns that are not used.
     force_include : iterable of str
         Columns that are used even if they look like identifiers, or hold the groups or times.
-    classes : bool
+    target_is_categorical : bool
         Take each distinct number of the target as a class.
     bins : int, optional
         Number of classes of about equal size into which a numeric target is cut.
@@ -91,7 +91,7 @@ def read_table(
         if target in options[option]:
             raise ValueError(f"{option}={target!r} is the target; name another column")
     frame = replace_na_values(frame, na_strings)
-    y = read_target(frame[target], source, classes=classes, bins=bins, notes=notes)
+    y = read_target(frame[target], source, target_is_categorical=target_is_categorical, bins=bins, notes=notes)
     bin_edges = () if bins is None else tuple(find_bin_edges(frame[target], bins, source))
     frame = frame.assign(**{target: y})
     for name in [target, *options["time"]]:
@@ -226,19 +226,26 @@ class TableReadSpec:
 
 
 def read_target(
-    y: pd.Series[Any], source: str, *, classes: bool = False, bins: int | None = None, notes: list[str] | None = None
+    y: pd.Series[Any],
+    source: str,
+    *,
+    target_is_categorical: bool = False,
+    bins: int | None = None,
+    notes: list[str] | None = None,
 ) -> pd.Series[Any]:
     """Return the class of each row, integers or strings, NaN where it is missing.
 
     A target with more than 20 distinct numbers, or with a distinct number in more than half of the rows, is probably a
-    quantity: then one of `classes` and `bins` is needed, see `read_table`.
+    quantity: then one of `target_is_categorical` and `bins` is needed, see `read_table`.
 
     >>> read_target(pd.Series(range(100)), "t.csv", bins=2).value_counts().to_dict()
     {'1: up to 49.5': 50, '2: above 49.5': 50}
     """
     notes = [] if notes is None else notes
-    if classes and bins is not None:
-        raise ValueError(f"classes=True and bins={bins} exclude each other for the target {y.name!r}; pass one of them")
+    if target_is_categorical and bins is not None:
+        raise ValueError(
+            f"target_is_categorical=True and bins={bins} exclude each other for the target {y.name!r}; pass one of them"
+        )
     if bins is not None:
         edges = find_bin_edges(y, bins, source)
         bin_names = _bin_names(edges)
@@ -246,9 +253,9 @@ def read_target(
         return bin_target(y, edges)
     numbers = _parse_target(y)
     if numbers is None:
-        _check_target(y, False, classes, source)
+        _check_target(y, False, target_is_categorical, source)
         return _read_string_target(y, notes)
-    _check_target(numbers.rename(str(y.name)), True, classes, source)
+    _check_target(numbers.rename(str(y.name)), True, target_is_categorical, source)
     for word in NA_WORDS:
         if types.is_string_dtype(y) and (y == word).any():
             notes.append(f"{word!r} in the target {y.name!r} counts as missing, because the other values are numbers")
@@ -285,7 +292,7 @@ def find_bin_edges(y: pd.Series[Any], bins: int, source: str) -> list[float]:
     if not len(edges):
         raise ValueError(
             f"bins={bins} cannot cut {y.name!r} of {source!r}, because most numbers are equal; use "
-            "--target-is-categorical instead"
+            "target_is_categorical=True instead"
         )
     return [float(edge) for edge in edges]
 
@@ -363,14 +370,13 @@ def _parse_target(y: pd.Series[Any]) -> pd.Series[Any] | None:
     return numbers.reindex(y.index) if quantity or numbers.notna().all() else None
 
 
-def _check_target(y: pd.Series[Any], numeric: bool, classes: bool, source: str) -> None:
+def _check_target(y: pd.Series[Any], numeric: bool, categorical: bool, source: str) -> None:
     """Raise if a target is a quantity, an identifier, dates, or a single class."""
     distinct, n, name = y.nunique(), int(y.notna().sum()), f"target={y.name!r} of {source!r}"
-    if numeric and not classes and distinct > min(MAX_CATEGORIES, max(n // 2, 2)):
+    if numeric and not categorical and distinct > min(MAX_CATEGORIES, max(n // 2, 2)):
         raise ValueError(
             f"{name} has {distinct} distinct numbers in {n} rows and looks like a quantity; to take each number as a "
-            "class use classes=True (--target-is-categorical on the command line); to cut them into 3 classes of about "
-            "equal size use bins=3 (--bins 3)"
+            "class use target_is_categorical=True; to cut them into 3 classes of about equal size use bins=3"
         )
     if not numeric and distinct > max(MAX_CATEGORIES, n // 2):
         raise ValueError(

@@ -54,7 +54,9 @@ def make_splits(table: Table, n_splits: int, test_size: float, seed: int) -> lis
         try:
             splits = list(splitter.split(table.X, table.y))
         except ValueError as error:
-            raise ValueError(f"test_size={share!r} does not suit {len(table.y)} rows: {error}") from error
+            raise ValueError(
+                f"test_size={share!r} of {len(table.y)} rows leaves one side with too few for all classes; change it"
+            ) from error
     fewest = min(int(table.y.iloc[train].value_counts().reindex(counts.index).fillna(0).min()) for train, _ in splits)
     if fewest < 2:
         raise ValueError(
@@ -89,14 +91,14 @@ def _check_classes(table: Table) -> pd.Series[int]:
     """Return the number of rows of each class, the largest first; raise if a class is too small."""
     counts = table.y.value_counts()
     if len(counts) < 2:
-        raise ValueError(f"{table.name!r} has one class only, {counts.index[0]!r}; two are needed to compare methods")
+        raise ValueError(f"{table.name!r} has one class only, {counts.index[0]!r}; two are needed")
     rare = counts[counts < MIN_CLASS_ROWS]
     if len(rare):
         names = ", ".join(f"{name!r} ({count})" for name, count in rare.iloc[:5].items())
         names += ", ..." if len(rare) > 5 else ""
         raise ValueError(
-            f"{names}: each class needs {MIN_CLASS_ROWS} rows, and {len(rare)} of {len(counts)} have fewer; merge them "
-            f"or drop them with drop_rare_classes(table) (--min-class-size {MIN_CLASS_ROWS} on the command line)"
+            f"{names}: each class needs {MIN_CLASS_ROWS} rows, and {len(rare)} of {len(counts)} have fewer; merge "
+            f"them, or leave them out with min_class_size={MIN_CLASS_ROWS}"
         )
     return counts
 
@@ -169,7 +171,7 @@ def _split_by_time(table: Table, n_splits: int, share: float) -> list[Split]:
             splits.append((train, test))
     if not splits:
         raise ValueError(
-            f"the times of {table.name!r} leave no earlier rows of two classes to train on; lower test_size={share!r}, "
-            "or leave the time out"
+            f"the times of {table.name!r} leave no earlier rows of two classes to train on; lower test_size "
+            f"({share!r}), or leave the time out"
         )
     return splits

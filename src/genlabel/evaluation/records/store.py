@@ -211,7 +211,7 @@ class SQLiteStore(RecordStore):
                 now = ", ".join(f"{name}={settings.get(name)!r}" for name in differ)
                 raise ValueError(
                     f"the records of {str(path)!r} were made with {was}, not with {now}; use the same, name another "
-                    "file, or start over with restart=True (--restart on the command line)"
+                    "file, or start over with restart=True"
                 )
             return cls(path, schema, connection, stack.pop_all())
 
