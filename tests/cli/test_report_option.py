@@ -28,7 +28,7 @@ def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table.to_csv(tmp_path / "my table.csv", index=False)
     monkeypatch.chdir(tmp_path)
     methods = {
-        "vanilla": LogisticRegression(),
+        "plain training": LogisticRegression(),
         "mixup": LogisticRegression(C=0.1),
         PRIOR_BASELINE: DummyClassifier(),
     }

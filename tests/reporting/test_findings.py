@@ -231,3 +231,4 @@ def test_a_good_ranking_is_no_lack_of_signal() -> None:
     assert unsure.skill == "unknown"
     flat = {**frame, "log_loss": [*rng.normal(0.69, 0.001, splits), *[0.69] * splits], "auc": 0.5}
     assert Findings(pd.DataFrame(flat)).skill == "none"
+    assert Findings(pd.DataFrame({**flat, "auc": [0.85] * splits + [0.5] * splits})).skill == "ranks"

@@ -97,6 +97,11 @@ def plain_text(text: object, length: int = 200) -> str:
     return clean_text(shorten(text, length)).replace("$", r"\$")
 
 
+def wrap_text(text: str, length: int) -> str:
+    """Return a text on lines of at most `length` characters; words are not cut."""
+    return "\n".join(wrap(text, length, break_long_words=False))
+
+
 def finish_axes(ax: Axes, title: str = "", grid: Literal["both", "x", "y"] | None = "x") -> None:
     """Set the title, draw a pale grid below everything, and remove the frame at the top and the right."""
     ax.set_title(title, fontsize=10)
@@ -115,15 +120,14 @@ def draw_intervals(ax: Axes, rows: Sequence[Interval], axis: str, digits: int = 
             ax.plot([row.low, row.high], [y, y], color=row.color, linewidth=2.5, solid_capstyle="round")
         (mark,) = ax.plot([row.value], [y], "o", color=row.color, markeredgecolor="white", markersize=9)
         set_tips(mark, [tip])
-        value = f"{row.value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+        value = f"{round(row.value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
         ax.text(1.02, y, value, transform=ax.get_yaxis_transform(), va="center", fontsize=9, fontweight="bold")
         if row.note:
             ax.annotate(
                 row.note, (row.value, y), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=8,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
             )  # fmt: skip
-    names = ["\n".join(wrap(plain_text(row.name, 34), MAX_LINE, break_long_words=False)) for row in rows]
-    ax.set_yticks(range(len(rows)), names)
+    ax.set_yticks(range(len(rows)), [wrap_text(plain_text(row.name, 34), MAX_LINE) for row in rows])
     ax.set(ylim=(len(rows) - 0.5, -0.7), xlabel=axis)
     ax.margins(x=0.08)
     finish_axes(ax)
@@ -148,7 +152,7 @@ def heat_map_figure(k: int) -> Figure:
     """Return an empty figure whose size suits a heat map of k rows and columns."""
     cells = {4: (0.7, 0.6), 8: (0.48, 0.42), 14: (0.34, 0.32)}
     width, height = next((size for max_classes, size in cells.items() if k <= max_classes), (0.3, 0.26))
-    return new_figure(1.5 + width * k, 1.3 + height * k)
+    return new_figure(max(PAGE_WIDTH, 1.5 + width * k), 1.3 + height * k)
 
 
 def draw_heat_map(ax: Axes, names: Sequence[str], cells: Sequence[HeatCell], across: str, down: str) -> None:
@@ -165,7 +169,7 @@ def draw_heat_map(ax: Axes, names: Sequence[str], cells: Sequence[HeatCell], acr
         if cell.text and k <= 26:
             ax.text(cell.column, cell.row, cell.text, ha="center", va="center", fontsize=fontsize)
     labels = [plain_text(name, 20) for name in names]
-    is_rotated = max(map(len, labels), default=0) * k > 45
+    is_rotated = max(map(len, labels), default=0) * k > 30
     ax.set_xticks(range(k), labels, rotation=40 if is_rotated else 0, ha="right" if is_rotated else "center")
     ax.set_yticks(range(k), labels)
     ax.tick_params(length=0, labelsize=9 if k <= 14 else 8)

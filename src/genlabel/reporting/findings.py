@@ -50,6 +50,8 @@ SAME_LOSS_TOLERANCE = 1e-9
 """Log-losses (nats) that differ by less are equal."""
 MAX_USELESS_GAIN = 0.05
 """Share of the log-loss of the class priors; columns whose gain is at most this say little about the classes."""
+MAX_USELESS_AUC = 0.6
+"""AUC up to which this is said; without an AUC it follows from the log-loss alone."""
 
 
 @final
@@ -177,7 +179,9 @@ class Findings:
             auc = self.results.loc[self.results["method"] == self.best, "auc"].dropna()
             if len(auc) > 1 and interval(auc, self.test_size)[0] > 0.5:
                 return "ranks"
-        return "none" if gap.high <= MAX_USELESS_GAIN * self.mean(PRIOR_BASELINE, "log_loss") else "unknown"
+        is_small = gap.high <= MAX_USELESS_GAIN * self.mean(PRIOR_BASELINE, "log_loss")
+        ranks = max((self.mean(name, "auc") for name in self.ranking), default=0.5) > MAX_USELESS_AUC
+        return "none" if is_small and not ranks else "unknown"
 
     def mean(self, method: str, score: str) -> float:
         """Return the mean of a score over the splits; NaN where it was not measured."""

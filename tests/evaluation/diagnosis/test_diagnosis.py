@@ -139,14 +139,14 @@ def test_gains_are_differences_of_losses() -> None:
         first, second = name.split(" over ")
         assert gain.mean == pytest.approx(experiment.log_loss[second] - experiment.log_loss[first])
         assert gain.low < gain.mean < gain.high
-    for name in ("mixup", "GenLabel"):
+    for name in ("mixup labels", "GenLabel labels"):
         assert experiment.diversity[name] == pytest.approx(
-            experiment.training_loss[name] / experiment.training_loss["vanilla"]
+            experiment.training_loss[name] / experiment.training_loss["no mixing"]
         )
     frame = diagnosis_of("iris").to_frame("experiment")
-    assert list(frame.index) == ["vanilla", "mixup", "GenLabel"]
-    assert frame.loc["mixup", "gain"] == pytest.approx(
-        frame.loc["vanilla", "log_loss"] - frame.loc["mixup", "log_loss"]
+    assert list(frame.index) == ["no mixing", "mixup labels", "GenLabel labels"]
+    assert frame.loc["mixup labels", "gain"] == pytest.approx(
+        frame.loc["no mixing", "log_loss"] - frame.loc["mixup labels", "log_loss"]
     )
 
 
@@ -159,10 +159,10 @@ def test_arms_equal_the_baseline_classifier() -> None:
         "calibrate": False,
         "random_state": 0,
     }
-    vanilla = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
+    unmixed = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
     mixup = MixupClassifier(clean_fraction=0.75).set_params(**common).fit(X, y)
-    np.testing.assert_allclose(arms["vanilla"].predict_proba(X), vanilla.predict_proba(X), atol=1e-3)
-    np.testing.assert_allclose(arms["mixup"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(arms["no mixing"].predict_proba(X), unmixed.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(arms["mixup labels"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
 
 
 @each_table

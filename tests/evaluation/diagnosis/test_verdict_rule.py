@@ -32,7 +32,7 @@ def planted_records(count: int = 60) -> list[dict[str, Any]]:
                 "n": 100,
                 "d": 5,
                 "k": 2,
-                "verdict": "not trusted" if number % 10 == 0 else "GenLabel" if helps else "vanilla",
+                "verdict": "not trusted" if number % 10 == 0 else "GenLabel" if helps else "no mixing",
                 "diagnosis seconds": 1.0,
                 "seconds": 1.0,
                 "signals": {"odd": odd, "GenLabel over vanilla": noise, "mixup over vanilla": noise},

@@ -18,7 +18,7 @@ from genlabel._arrays import Standardization
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
 from genlabel.evaluation.diagnosis.paired_experiment import NO_MIXING, DecisionRegions
-from genlabel.reporting.charts import GRAY, PAGE_WIDTH, PALETTE, finish_axes, new_figure, plain_text
+from genlabel.reporting.charts import GRAY, PAGE_WIDTH, PALETTE, finish_axes, new_figure, plain_text, wrap_text
 from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.report.data import Chart, ReportSection
 from genlabel.reporting.svg import DECORATION, set_tips
@@ -28,6 +28,8 @@ MAX_LOOKS = 2 * len(PALETTE)
 MAX_POINTS, MAX_MIXED = 4500, 160
 SHRINKAGE = 0.1
 """Shrinkage of the covariance within the classes towards a multiple of the identity."""
+MAX_TITLE = 40
+"""Characters of a line of the title of an axis."""
 MIN_LOADING = 0.5
 """A feature is named along a direction if its weight is at least this share of the largest one."""
 DEFAULT_NAMES = ["first feature", "second feature"]
@@ -58,7 +60,7 @@ def projection_section(diagnosis: Diagnosis, mixed: MixedSampleStats, features: 
     ax = figure.subplots()
     draw_classes(ax, points[rows], mixed.class_index[rows], len(names), 4.0, alpha=0.5)
     draw_halves(ax, mixed_points, linear, generated, [_tip(diagnosis, mixed, int(number)) for number in chosen])
-    ax.set(xlabel=plain_text(titles[0]), ylabel=plain_text(titles[1]))
+    ax.set(xlabel=wrap_text(plain_text(titles[0]), MAX_TITLE), ylabel=wrap_text(plain_text(titles[1]), MAX_TITLE))
     ax.autoscale_view()
     finish_axes(ax, grid="both")
     add_class_legend(figure, names)
@@ -125,7 +127,7 @@ def _project_rows(mixed: MixedSampleStats, names: list[str] | None) -> tuple[Val
     for number, direction in enumerate(directions.T, 1):
         weight = np.abs(direction)
         largest = [i for i in np.argsort(-weight, kind="stable")[:3] if weight[i] >= MIN_LOADING * weight.max()]
-        features = [f"{'' if direction[i] > 0 else MINUS}{name_of(names[i])}" for i in largest] if names else []
+        features = [f"{'' if direction[i] > 0 else MINUS}{name_of(names[i], 24)}" for i in largest] if names else []
         titles.append(f"direction {number}" + (f", mostly {', '.join(features)}" if features else ""))
     k = int(mixed.class_index.max()) + 1
     shown = (
