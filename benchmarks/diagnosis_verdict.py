@@ -4,14 +4,15 @@
     python benchmarks/diagnosis_verdict.py --ids 61 187 54 1063 --json build/few.json
     python benchmarks/diagnosis_verdict.py --report results/verdict.json
 
-Of each dataset 30 % of the rows are held out. `genlabel.diagnose` gets the others; then its three networks (plain
-training, mixup, GenLabel) are trained on all of these, and the held-out rows show which has the lower log-loss. There
-are two questions: does mixing with GenLabel's labels do better than no mixing, and does it with mixup's labels? Rules are fitted on the datasets at
-positions 1, 3, 5, ... of the list and tested on those at positions 2, 4, 6, ...: always the more frequent answer (the
-trivial rule); the sign of the paired run; one signal of the diagnosis with one threshold; logistic regression on all
-signals. The verdict follows from the gains of the diagnosis with their 90 % intervals (`choose_verdict`, applied
-to the signals of the records). It is tested on all datasets but those that were looked at while its rule was made. The
-level of the intervals was 95 % first; 90 % was chosen on these datasets, on both halves of which it is as right. With --families, datasets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same side.
+Of each dataset 30 % of the rows are held out. `genlabel.diagnose` gets the others; then its three networks (no mixing,
+mixing with mixup's labels, mixing with GenLabel's labels) are trained on all of these, and the held-out rows show which
+has the lower log-loss. There are two questions: do GenLabel's labels do better than no mixing, and do mixup's? Rules
+are fitted on the datasets at positions 1, 3, 5, ... of the list and tested on those at positions 2, 4, 6, ...: always
+the more frequent answer (the trivial rule); the sign of the paired run; one signal of the diagnosis with one threshold;
+logistic regression on all signals. The verdict follows from the gains of the diagnosis with their 90 % intervals
+(`choose_verdict`, applied to the signals of the records). It has nothing to fit, and is tested on all datasets but
+those that were looked at while its rule was made. Its intervals had 95 % first; 90 % was chosen later, on these
+datasets. With --families, datasets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same side.
 Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME). An interrupted run continues.
 """
 

@@ -359,7 +359,8 @@ def test_choices_are_counted() -> None:
     averages = [{"average": (0.5, 0.2, 0.01)}, {"average": (0.7, 0.6, 0.03)}]
     frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": averages})
     assert chosen_lines(frame) == [
-        "GenLabel chose mean pool weights 0.60 network, 0.40 stacked density, 0.02 class priors"
+        "GenLabel chose weights in the combined prediction (they need not add up to 1): 0.60 network, "
+        "0.40 stacked density, 0.02 class priors"
     ]
 
 

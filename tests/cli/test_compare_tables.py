@@ -141,7 +141,9 @@ def test_money_percents_and_dates_are_features(workdir: Path) -> None:
     )
     wide.to_csv("t.csv", index=False)
     table.to_csv("plain.csv", index=False)
-    result, plain = (scores(f"{name}.csv", "--target", "label", method="logistic regression") for name in ("t", "plain"))
+    result, plain = (
+        scores(f"{name}.csv", "--target", "label", method="logistic regression") for name in ("t", "plain")
+    )
     assert result["log_loss"] == pytest.approx(plain["log_loss"], abs=0.05)
     kinds = {column["name"]: column["kind"] for column in result["columns"]}
     assert kinds == {

@@ -62,8 +62,8 @@ def test_pairs_are_antisymmetric() -> None:
         pytest.approx(-reversed_pair.gain),
     )
     assert (pair.low, pair.high) == pytest.approx((-reversed_pair.high, -reversed_pair.low))
-    assert str(pair).startswith("a is clearly better than b: log-loss 0.0")
-    assert str(reversed_pair).startswith("b is clearly worse than a: log-loss 0.0")
+    assert str(pair).startswith("a against b: clearly better, log-loss 0.0")
+    assert str(reversed_pair).startswith("b against a: clearly worse, log-loss 0.0")
     assert str(pair).split("(")[1] == str(reversed_pair).split("(")[1]
 
 
@@ -80,7 +80,7 @@ def test_lines_name_the_best_and_methods_that_may_be_as_good() -> None:
     )
     assert (findings.best, findings.near, findings.skill) == ("GenLabel", ["mixup"], "clear")
     assert any(line.startswith("mixup is not clearly worse") for line in findings.lines)
-    assert any("mixup is clearly better than plain training: log-loss 0." in line for line in findings.lines)
+    assert any("mixup against plain training: clearly better, log-loss 0." in line for line in findings.lines)
 
 
 def test_uninformative_features_are_noted() -> None:

@@ -297,9 +297,10 @@ TEXTS = """return [...document.querySelectorAll('figure svg')].map((svg) => {
     return [r.left - whole.left, r.top - whole.top, r.right - whole.left, r.bottom - whole.top]; };
   const flat = (one) => { for (let e = one; e !== svg; e = e.parentElement)
     if (/rotate\\((?!0)/.test(e.getAttribute('transform') || '')) return false; return true; };
+  const scale = (matrix) => Math.hypot(matrix.c, matrix.d);
   return { size: [whole.width, whole.height], texts: [...svg.querySelectorAll('text')].map((one) =>
     ({ text: one.textContent, box: box(one), flat: flat(one),
-       height: parseFloat(getComputedStyle(one).fontSize) * Math.hypot(one.getScreenCTM().c, one.getScreenCTM().d) })) }; })"""
+       height: parseFloat(getComputedStyle(one).fontSize) * scale(one.getScreenCTM()) })) }; })"""
 """Boxes of the texts of each figure, whether they are horizontal, and the height of their letters on the screen."""
 
 

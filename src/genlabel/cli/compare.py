@@ -19,9 +19,8 @@ from genlabel.reporting.terminal import ComparisonView, failure_lines, print_lin
 
 MAX_DEFAULT_JOBS = 4
 """Maximum of the default number of processes: each needs the memory of a Python with torch."""
-FIT_OPTIONS = frozenset(
-    "source target network epochs seed groups time drop force_include na_values target_is_categorical bins".split()
-)
+READ_OPTIONS = ("groups", "time", "drop", "force_include", "na_values", "target_is_categorical", "bins")
+FIT_OPTIONS = frozenset(("source", "target", "network", "epochs", "seed", *READ_OPTIONS))
 """Parameters that `genlabel fit` has too."""
 
 Density = StrEnum(

@@ -168,7 +168,10 @@ def default_methods(
      'boosting', 'class priors']
     """
     common = {"network": network, "training": TrainingOptions(epochs=epochs)}
-    methods: dict[str, Any] = {PLAIN_TRAINING: MixupClassifier(mixer=None, **common), "mixup": MixupClassifier(**common)}
+    methods: dict[str, Any] = {
+        PLAIN_TRAINING: MixupClassifier(mixer=None, **common),
+        "mixup": MixupClassifier(**common),
+    }
     methods["GenLabel"] = GenLabelClassifier(density=density, **common)
     if paper:  # "auto" becomes the network and the epochs of the paper
         settings: dict[str, Any] = {"network": "mlp" if isinstance(network, str) and network == "auto" else network}
@@ -261,19 +264,20 @@ def describe_gain(
     """Return a gain with its interval as a sentence; `negligible` gains are no clear difference.
 
     >>> describe_gain("mixup", "plain training", -0.0342, -0.051, -0.0171)
-    'mixup is clearly worse than plain training: log-loss 0.034 higher (95 % interval 0.017 to 0.051)'
+    'mixup against plain training: clearly worse, log-loss 0.034 higher (95 % interval 0.017 to 0.051)'
     >>> describe_gain("a", "b", 0.01, -0.02, 0.04, "accuracy")
-    'no clear difference between a and b: accuracy 1.0 points higher, 95 % interval from 2.0 points lower to 4.0 points
-     higher'
+    'a against b: no clear difference, accuracy 1.0 points higher (95 % interval from 2.0 points lower to 4.0 points
+     higher)'
     """
     change = describe_change(gain, score)
     if (low > 0 and gain > negligible) or (high < 0 and gain < -negligible):
         scale, digits, _ = UNITS.get(score, (1, 3, ""))
         near, far = sorted(scale * abs(bound) for bound in (low, high))
         word = "better" if gain > 0 else "worse"
-        return f"{method} is clearly {word} than {other}: {change} ({level} interval {near:.{digits}f} to {far:.{digits}f})"
+        ends = f"{near:.{digits}f} to {far:.{digits}f}"
+        return f"{method} against {other}: clearly {word}, {change} ({level} interval {ends})"
     ends = " to ".join(describe_change(bound, score, named=False) for bound in (low, high))
-    return f"no clear difference between {method} and {other}: {change}, {level} interval from {ends}"
+    return f"{method} against {other}: no clear difference, {change} ({level} interval from {ends})"
 
 
 def describe_change(gain: float, score: str = "log_loss", named: bool = True, plus: bool = False) -> str:
@@ -302,9 +306,11 @@ def pair_methods(
     >>> results = pd.DataFrame({"method": ["a", "b"] * 3, "split": [0, 0, 1, 1, 2, 2],
     ...                         "log_loss": [0.3, 0.4, 0.2, 0.5, 0.3, 0.2]})
     >>> print(pair_methods(results, "a", "b"))
-    no clear difference between a and b: log-loss 0.100 lower, 95 % interval from 0.651 higher to 0.851 lower
+    a against b: no clear difference, log-loss 0.100 lower (95 % interval from 0.651 higher to 0.851 lower)
     """
-    return pair_scores(results.pivot_table(index="split", columns="method", values=score), method, other, score, test_size)
+    return pair_scores(
+        results.pivot_table(index="split", columns="method", values=score), method, other, score, test_size
+    )
 
 
 def pair_scores(scores: pd.DataFrame, method: str, other: str, score: str, test_size: float) -> PairedDifference:

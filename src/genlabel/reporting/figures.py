@@ -38,9 +38,7 @@ MAX_CLASSES_PANEL, MAX_CLASSES = 8, 26
 MAX_PAIRS, MAX_CURVES = 12, 3
 
 
-def plot_comparison(
-    results: pd.DataFrame, title: str = "", *, test_size: float = 0.3, narrow: bool = False
-) -> Figure:
+def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float = 0.3, narrow: bool = False) -> Figure:
     """Draw accuracy and log-loss of every method: each split as a point, the mean and its 95 % interval.
 
     Parameters
@@ -70,7 +68,9 @@ def plot_comparison(
     _plot_score(left, results, methods, "accuracy", 1, test_size)
     _plot_score(right, results, methods, "log_loss", 3, test_size)
     left.set(xlabel="accuracy on unseen rows (%)\nhigher is better →", ylim=(len(methods) - 0.4, -0.7))
-    left.set_yticks(range(len(methods)), [charts.plain_text(name, charts.MAX_LINE if narrow else 28) for name in methods])
+    left.set_yticks(
+        range(len(methods)), [charts.plain_text(name, charts.MAX_LINE if narrow else 28) for name in methods]
+    )
     scale = " (logarithmic axis)" if right.get_xscale() == "log" else ""
     right.set_xlabel(f"log-loss on unseen rows{scale}\n← lower is better")
     if title:

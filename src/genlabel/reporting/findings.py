@@ -276,12 +276,12 @@ def _use_lines(findings: Findings) -> list[str]:
         return ["Only guessing was measured, so there is nothing to recommend."]
     accuracy = findings.mean(best, "accuracy")
     right = f"right on {percent(accuracy)} of unseen rows"
-    guessing = "" if isnan(guess) else f"always guessing the largest class is right on {percent(guess)}"
+    guessing = "" if isnan(guess) else f"; always guessing the largest class is right on {percent(guess)}"
     if accuracy <= guess:
-        guessing = f"no more often than always guessing the largest class ({percent(guess)})"
+        guessing = f", no more often than always guessing the largest class ({percent(guess)})"
     auc = findings.mean(best, "auc")
     if skill == "none":
-        line = f"Do not train on this table yet: the best method, {best}, is {right}; {guessing}."
+        line = f"Do not train on this table yet: the best method, {best}, is {right}{guessing}."
         return [f"{line} Its columns say little about the classes."]
     if skill == "unknown":
         line = f"Too few rows or splits to tell whether any method beats guessing. The best, {best}, is {right}"
@@ -291,7 +291,7 @@ def _use_lines(findings: Findings) -> list[str]:
         line = f"Use {best} for its probabilities; it is {right}"
     else:
         line = f"Use {best}: {right}"
-    lines = [f"{line}{'; ' if guessing else ''}{guessing}."]
+    lines = [f"{line}{guessing}."]
     other = findings.most_accurate
     pair = findings.pair(other, best, "accuracy")
     if other != best and pair is not None and pair.gain > 0:
@@ -311,7 +311,9 @@ def _training_lines(findings: Findings) -> list[str]:
     prior = findings.mean(PRIOR_BASELINE, "log_loss")
     scale = "lower is better"
     if not isnan(prior):
-        scale = f"0 is perfect, {prior:.3f} is that of the {PRIOR_BASELINE} (always predicting how frequent each class is)"
+        scale = (
+            f"0 is perfect, {prior:.3f} is that of the {PRIOR_BASELINE} (always predicting how frequent each class is)"
+        )
     splits = f" on average over {n_splits} splits" if n_splits > 1 else ""
     lines = [
         f"{best}{help_text} has the lowest log-loss: {findings.mean(best, 'log_loss'):.3f}{splits}. Log-loss is the "
@@ -418,8 +420,8 @@ def _trust_lines(findings: Findings) -> list[str]:
     recall = np.where(np.isnan(counts.recall), np.inf, counts.recall)
     worst = int(recall.argmin())
     lines.append(
-        f"The weakest class is {name_of(counts.classes[worst])}: {method} finds {percent(float(recall[worst]), 0)} of its "
-        "unseen rows (recall)."
+        f"The weakest class is {name_of(counts.classes[worst])}: {method} finds {percent(float(recall[worst]), 0)} of "
+        "its unseen rows (recall)."
     )
     if findings.compared_counts:
         balanced, auc = findings.mean(method, "balanced_accuracy"), findings.mean(method, "auc")

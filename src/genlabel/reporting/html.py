@@ -76,8 +76,8 @@ def shorten(text: object, length: int = 24, tail: bool = True) -> str:
 def capitalize(text: str) -> str:
     """Return a text with its first letter as a capital.
 
-    >>> capitalize("no clear difference to GenLabel")
-    'No clear difference to GenLabel'
+    >>> capitalize("no difference to GenLabel")
+    'No difference to GenLabel'
     """
     return text[:1].upper() + text[1:]
 

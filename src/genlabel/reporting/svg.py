@@ -56,8 +56,8 @@ def inline_svg(
 
     Its ids start with `name`, which must be unique in the page. The title (a name, or a sentence that says what it
     shows) and the longer description are for screen readers. `theme_colors` are CSS variables by color, such as
-    {"#0072b2": "c1"}; other colors are the same in both themes. The figure grows to `zoom` times its size, and shrinks to
-    `MIN_ZOOM` times, below which its box scrolls.
+    {"#0072b2": "c1"}; other colors are the same in both themes. The figure grows to `zoom` times its size, and
+    shrinks to `MIN_ZOOM` times, below which its box scrolls.
 
     >>> "<title>a &lt; b</title>" in inline_svg(Figure(), "a", "a < b")
     True
@@ -87,7 +87,9 @@ def inline_svg(
             part.set("style", COLOR.sub(lambda match: _theme_color(match, theme_colors or {}), part.attrib["style"]))
     width, height = (inches * CSS_PIXELS for inches in figure.get_size_inches())
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "class": "matplotlib"}
-    root.attrib["style"] = f"fill: var(--text); max-width: {zoom * width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
+    root.attrib["style"] = (
+        f"fill: var(--text); max-width: {zoom * width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
+    )
     if zoom > 1.0:
         root.attrib["style"] += f"; min-width: {MIN_ZOOM * width:.0f}px"
     for position, (tag, text) in enumerate({"title": title, "desc": description}.items()):

@@ -221,7 +221,7 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
         if weights:
             network, density, prior = (sum(column) / len(weights) for column in zip(*weights, strict=True))
             mean = f"{network:.2f} network, {density:.2f} stacked density, {prior:.2f} class priors"
-            parts.append(f"mean pool weights {mean}")
+            parts.append(f"weights in the combined prediction (they need not add up to 1): {mean}")
         if parts:
             lines.append(f"{name} chose {'; '.join(parts)}")
     return lines

@@ -71,11 +71,13 @@ each_table = pytest.mark.parametrize("name", TABLES)
 def test_permuted_labels_are_not_trusted() -> None:
     diagnosis = diagnosis_of("permuted")
     assert diagnosis.verdict.word == "not trusted"
+    assert not diagnosis.density_check.trusted
     assert diagnosis.mixed is None
-    assert diagnosis.experiment is None
-    assert "does not beat the class priors" in str(diagnosis)
+    assert diagnosis.experiment is not None
+    assert diagnosis.regions is None
+    assert "not clearly better than the class priors" in str(diagnosis)
     assert len(plot_diagnosis(diagnosis).axes) == 1
-    for frame in ("mixed_samples", "pairs", "lambda", "experiment"):
+    for frame in ("mixed_samples", "pairs", "lambda"):
         with pytest.raises(ValueError, match="verdict"):
             diagnosis.to_frame(frame)
 

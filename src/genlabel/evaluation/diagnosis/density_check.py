@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from genlabel.data.folds import grouped_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
-from genlabel.evaluation.prediction_counts import Z_95, Z_90
+from genlabel.evaluation.prediction_counts import Z_90, Z_95
 from genlabel.metrics import MIN_PROBABILITY, row_losses
 
 MAX_FOLDS = 6
@@ -35,9 +35,9 @@ def mean_difference(first: Values, second: Values, fold: NDArray[np.intp] | None
     """Return the mean of `first - second`, losses (n,) of the same held-out rows, with its interval.
 
     Without `fold` the rows are taken as independent and the models as fixed, and the interval has 95 %. With `fold`
-    (n,), it is the 90 % interval of the training methods, which is rather too wide: the variance of the mean over K folds is s^2 (1/K + 1/(K - 1)), because their training rows
-    overlap (Nadeau and Bengio, 2003). Here s^2 is the larger of two variances of the fold means: the observed one, and
-    the one that follows from the variance of the rows.
+    (n,), it is the 90 % interval of the training methods, which is rather too wide: the variance of the mean over K
+    folds is s^2 (1/K + 1/(K - 1)), because their training rows overlap (Nadeau and Bengio, 2003). Here s^2 is the
+    larger of two variances of the fold means: the observed one, and the one that follows from the variance of the rows.
     """
     difference = first - second
     mean, variance = float(difference.mean()), float("inf")

@@ -189,7 +189,7 @@ class Diagnosis:
             parts.append(f"{heading}\n{shown.to_string(index=False, float_format=number)}")
         if self.experiment is not None:
             rows, folds = self.experiment.rows, self.experiment.folds
-            heading = f"Short experiment with networks alone ({rows} rows held out in {folds} folds; a gain is a fall of the log-loss)"
+            heading = f"Short experiment: networks alone, {rows} rows held out in {folds} folds; gain: fall of log-loss"
             table = self.experiment.to_frame().rename_axis(None).to_string(float_format=number, na_rep="")
             parts.append(f"{heading}\n{table}")
         if self.notes:

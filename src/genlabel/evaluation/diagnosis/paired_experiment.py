@@ -54,7 +54,8 @@ class PairedExperiment(NamedTuple):
     accuracy: dict[str, float]
     """Accuracy by arm, 0 to 1."""
     gains: dict[str, MeanDifference]
-    """Fall of the log-loss from the second arm to the first, by "first over second" of `COMPARISONS`; 90 % intervals."""
+    """Fall of the log-loss from the second arm of `COMPARISONS` to the first, by "first over second", with 90 %
+    intervals."""
     affinity: dict[str, float]
     """Accuracy of plain training on mixed samples of held-out rows over its accuracy on the rows themselves
     (Gontijo-Lopes et al., 2020); the true class of a mixed sample is the top class of mixup's label ("mixup labels"),

@@ -20,13 +20,13 @@ from genlabel.reporting.html import DataTable, Row, TableCell, capitalize, count
 from genlabel.reporting.report.data import Block, Chart, ReportSection
 
 INTRODUCTION = (
-    "Three networks that differ in their training rows alone: no mixing; mixed rows with mixup's labels (the same average "
-    "of both labels); mixed rows with GenLabel's labels (by the stacked density, a model of the rows of each class). All "
-    "choose among the same settings, on the same folds."
+    "Three networks that differ in their training rows alone: no mixing; mixed rows with mixup's labels (the same "
+    "average of both labels); mixed rows with GenLabel's labels (by the stacked density, a model of the rows of each "
+    "class). All choose among the same settings, on the same folds."
 )
 NOT_COMPARED = (
-    "These networks are smaller fits than the methods above: they choose among fewer settings, have to mix, and are not "
-    "averaged with a model of the classes. So their scores differ from those above."
+    "These networks are smaller fits than the methods above: they choose among fewer settings, have to mix, and are "
+    "not averaged with a model of the classes. So their scores differ from those above."
 )
 MAX_PAIR_ROWS, MAX_LABEL_ROWS = 200, 20
 MAX_LABEL_PAIRS = 3
@@ -46,7 +46,7 @@ def mixing_section(diagnosis: Diagnosis, compared: bool = False) -> ReportSectio
         return ReportSection("mixing", "Would mixing help", [diagnosis.verdict.reasons, _density_check(diagnosis)])
     experiment = diagnosis.experiment
     caption = (
-        f"Right of zero is better. {'. '.join(map(capitalize, describe_gains(experiment)))}. "
+        f"Right of zero is better. {'. '.join(describe_gains(experiment))}. "
         f"{count_of(experiment.rows, 'row')} were held out once each, in {experiment.folds} folds."
     )
     figure = charts.new_figure(charts.PAGE_WIDTH, 2.9)
@@ -145,8 +145,8 @@ def label_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSectio
     ]
     head = ["row 1", "row 2", "class 1", "class 2", "lambda", "mixup's label", "GenLabel's label"]
     caption = (
-        "Mixed rows whose two labels differ most, of those with a tenth of either parent at least; rows are counted from "
-        "0, lambda is the weight of the first; typicality: 1 like the rows of the table, near 0 unlike any"
+        "Mixed rows whose two labels differ most, of those with a tenth of either parent at least; rows are counted "
+        "from 0, lambda is the weight of the first; typicality: 1 like the rows of the table, near 0 unlike any"
     )
     table = DataTable(caption, [*head, "distance", "typicality"], rows, words=[2, 3, 5, 6])
     return ReportSection("labels", "Two labels along lambda", [*_label_chart(diagnosis, mixed), table])

@@ -39,13 +39,13 @@ COLUMN_HELP = {
     "balanced_accuracy": "mean over the classes of the share of their rows that are predicted right",
     "auc": "how often a row of a class ranks above a row of another; 0.5 is guessing",
     "brier": "squared distance of the probabilities from the truth, 0 to 2; lower is better",
-    "off by": "mean distance of the probabilities from how often they come true, over all splits together; 0 is perfect",
+    "off by": "mean distance of the probabilities from how often they come true, all splits together; 0 is perfect",
     "seconds": "training time of one fit on one processor core",
 }
 """What a score means, in words."""
 _CLASS_CAPTION = (
-    "Each class by {}, on unseen rows. Precision: share of the predictions of a class that are right; recall: share of its "
-    "rows that are found; F1: their harmonic mean"
+    "Each class by {}, on unseen rows. Precision: share of the predictions of a class that are right; recall: share of "
+    "its rows that are found; F1: their harmonic mean"
 )
 
 
@@ -73,7 +73,9 @@ def comparison_section(findings: Findings, results: pd.DataFrame) -> ReportSecti
         gain = TableCell(signed(pair.gain), pair.gain)
         rows.append([pair.method, pair.other, better, gain, TableCell(interval, pair.low), result])
     head = ["method", "other", "better on", "gain", "95 % interval", "result"]
-    caption = "Pairs on the same splits. The gain is the fall of the log-loss from the other to the method; plus is better"
+    caption = (
+        "Pairs on the same splits. The gain is the fall of the log-loss from the other to the method; plus is better"
+    )
     pairs: Block = DataTable(caption, head, rows, words=[1, 5]) if rows else "There is only one method; no pairs."
     summary = summarize(accuracy_in_percent(results))
     columns = [column for column in COLUMNS if column[1] in results]
@@ -86,9 +88,8 @@ def comparison_section(findings: Findings, results: pd.DataFrame) -> ReportSecti
         ]
         for method in findings.ranking
     ]
-    caption = (
-        f"Mean over {count_of(findings.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
-    )
+    splits = count_of(findings.n_splits, "split")
+    caption = f"Mean over {splits}, ± standard deviation; the marked row has the lowest log-loss"
     head = ["method", *(title for title, *_ in columns), *(["off by"] if findings.compared_counts else [])]
     scores = DataTable(caption, head, rows, best=[findings.ranking.index(best)], sorted_by=1)
     terms = {title: COLUMN_HELP[score] for title, score, *_ in columns if score in COLUMN_HELP}
@@ -154,7 +155,8 @@ def _calibration_chart(findings: Findings) -> Chart:
         "On the dashed line probabilities come true as often as they say. The probabilities of "
         f"{findings.counted_method} are off by {best.calibration_gap:.3f} on average, most in the bin where they say "
         f"{percent(predicted)} and {percent(observed)} come true "
-        f"({'too high' if predicted > observed else 'too low'}). Lines are 95 % intervals, dots are larger for more predictions; bins of fewer than {MIN_PREDICTIONS} are left out."
+        f"({'too high' if predicted > observed else 'too low'}). Lines are 95 % intervals, dots are larger for more "
+        f"predictions; bins of fewer than {MIN_PREDICTIONS} are left out."
     )
     return Chart(figure, "Calibration of the probabilities", caption)
 

@@ -211,7 +211,11 @@ def describe_gaps(X: pd.DataFrame) -> list[str]:
     counts = {name: int(count) for name, count in X.isna().sum().items() if count}
     lines = []
     for is_number, one, many in (
-        (True, "of numbers is filled with the median of its column", "of numbers are filled with the median of their column"),
+        (
+            True,
+            "of numbers is filled with the median of its column",
+            "of numbers are filled with the median of their column",
+        ),
         (False, "of text counts as a value of its own", "of text count as a value of their own"),
     ):
         columns = [name for name in counts if (kind_of(X[name]) == "numbers") == is_number]

@@ -220,7 +220,8 @@ def add_class_legend(figure: Figure, names: Sequence[str]) -> None:
         Line2D([], [], marker=marker, linewidth=0, color=class_color(c), label=label)
         for c, (marker, label) in enumerate(looks)
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=3, frameon=False, fontsize=9)
+    n_columns = 3 if max(len(name) for _, name in looks) <= 10 else 2
+    figure.legend(handles=handles, loc="outside upper left", ncols=n_columns, frameon=False, fontsize=9)
 
 
 def class_color(c: int) -> str:
