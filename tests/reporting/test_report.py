@@ -22,7 +22,7 @@ from genlabel import diagnose, write_report
 from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
 from genlabel.evaluation.comparison import PLAIN_TRAINING, PRIOR_BASELINE, compare, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
-from genlabel.evaluation.diagnosis.diagnose import SENTENCES, DiagnosisVerdict
+from genlabel.evaluation.diagnosis.diagnose import SENTENCES, DiagnosisVerdict, describe_gains
 
 METHODS = {
     PLAIN_TRAINING: LogisticRegression(),
@@ -226,6 +226,46 @@ def test_sentences_follow_from_the_numbers(reports: dict[str, Path], read_html: 
     assert all(line in text for line in report["comparison"]["verdict"])
     assert text.index("Does mixing matter?") < text.index("The methods side by side")
     assert report["table"]["notes"][0] in text
+
+
+def test_gains_have_one_sign_and_size(
+    reports: dict[str, Path], diagnosed: Diagnosis, read_html: Callable[[str], Any]
+) -> None:
+    assert diagnosed.experiment is not None
+    for kind in ("both", "diagnosis"):
+        page, terminal = read_html(page_text(reports[kind])).text, str(diagnosed)
+        for sentence in describe_gains(diagnosed.experiment):
+            assert sentence in page
+            assert sentence in terminal
+        for name, gain in diagnosed.experiment.gains.items():
+            arm, _, rival = name.partition(" over ")
+            (words,) = set(re.findall(rf"{arm} against {rival}: [^,]+, log-loss (?:less than )?[\d.]+ (\w+)", page))
+            assert words == ("lower" if gain.mean > 0 else "higher")
+
+
+@each_kind
+def test_probabilities_of_a_method_are_off_by_one_number(
+    reports: dict[str, Path], kind: str, read_html: Callable[[str], Any]
+) -> None:
+    page = read_html(page_text(reports[kind])).text
+    sentences = set(re.findall(r"(?:Its|The) probabilities (?:of \S+ )?are off by ([\d.]+)", page))
+    assert len(sentences) <= 1
+    assert not re.search(r"\b(nats?|blends?|class shares|vanilla|within noise)\b", page)
+
+
+def test_empty_cells_are_named_with_what_fills_them(
+    tmp_path: Path, results: pd.DataFrame, read_html: Callable[[str], Any]
+) -> None:
+    table = make_table(PLAIN)
+    write_report(tmp_path / "full.html", replace(table, notes=[]), results)
+    X = table.X.assign(color=["red", None] * 30)
+    X.iloc[:7, 0] = np.nan
+    write_report(tmp_path / "gaps.html", replace(table, X=X, notes=[]), results)
+    full, gaps = (read_html(page_text(tmp_path / f"{name}.html")).text for name in ("full", "gaps"))
+    assert "no cell is empty" in full
+    assert "no cell is empty" not in gaps
+    assert "7 empty cells of numbers" in gaps
+    assert "30 empty cells of text" in gaps
 
 
 def test_empty_report_is_refused(tmp_path: Path) -> None:

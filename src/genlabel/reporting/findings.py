@@ -110,6 +110,12 @@ class Findings:
         return max(names, key=lambda name: (self.mean(name, "accuracy"), name == self.best))
 
     @property
+    def lowest(self) -> str:
+        """What the best method has: the lowest log-loss, unless the class priors have a lower one."""
+        is_lowest = self.best == next(iter(self.ranking), self.best)
+        return "the lowest log-loss" if is_lowest else f"the lowest log-loss but for the {PRIOR_BASELINE}"
+
+    @property
     def next_method(self) -> str:
         """Method for `genlabel fit`: the best one that it knows, preferably one that is not clearly worse."""
         known = TABLE_METHODS.values()
@@ -316,7 +322,7 @@ def _training_lines(findings: Findings) -> list[str]:
         )
     splits = f" on average over {n_splits} splits" if n_splits > 1 else ""
     lines = [
-        f"{best}{help_text} has the lowest log-loss: {findings.mean(best, 'log_loss'):.3f}{splits}. Log-loss is the "
+        f"{best}{help_text} has {findings.lowest}: {findings.mean(best, 'log_loss'):.3f}{splits}. Log-loss is the "
         f"penalty for the probability of the true class; {scale}."
     ]
     others = [name for name in findings.ranking if name not in (best, PRIOR_BASELINE)]

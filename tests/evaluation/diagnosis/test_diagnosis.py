@@ -16,7 +16,7 @@ from sklearn.datasets import load_iris
 from genlabel import MixupClassifier, diagnose
 from genlabel._progress import LambdaCallback, use_callback
 from genlabel.evaluation.diagnosis import Diagnosis
-from genlabel.evaluation.diagnosis.diagnose import SENTENCES
+from genlabel.evaluation.diagnosis.diagnose import SENTENCES, decide_verdict
 from genlabel.evaluation.diagnosis.paired_experiment import LEARNING_RATES, WEIGHT_DECAYS, train_arms
 from genlabel.reporting import plot_diagnosis
 
@@ -127,6 +127,15 @@ def test_mixed_samples_name_rows_of_the_table_and_both_labels(name: str) -> None
     assert frame["typicality"].between(0, 1).all()
 
 
+def test_numeric_classes_keep_their_names() -> None:
+    mixed = diagnosis_of("iris").mixed
+    assert mixed is not None
+    numbers = {"setosa": 0, "versicolor": 1, "virginica": 2}
+    pairs = mixed.pairs.assign(class_1=mixed.pairs["class_1"].map(numbers), class_2=mixed.pairs["class_2"].map(numbers))
+    verdict = decide_verdict(diagnosis_of("iris").density_check, mixed._replace(pairs=pairs), None)
+    assert any(" 0 with 2:" in reason for reason in verdict.reasons)
+
+
 def test_class_of_one_row_is_mixed_with_others_only() -> None:
     pairs = diagnosis_of("awkward").to_frame("pairs", None)
     assert not ((pairs["class_1"] == "one") & (pairs["class_2"] == "one")).any()
@@ -192,7 +201,7 @@ def test_progress_is_reported_and_the_result_is_reproducible() -> None:
 
 def test_large_tables_are_subsampled_with_a_note() -> None:
     X, y = permuted()
-    diagnosis = diagnose(X, y, max_rows=75)
+    diagnosis = diagnose(X, y, max_rows=75, cv=2)
     assert diagnosis.n == 150
     assert diagnosis.density_check.rows <= 75
     assert diagnosis.notes == ["150 rows; a stratified sample of about 75 was used"]

@@ -55,7 +55,7 @@ def comparison_section(findings: Findings, results: pd.DataFrame) -> ReportSecti
     shown = [name for name in findings.ranking if name != PRIOR_BASELINE] or findings.ranking
     ordered = pd.concat([results[results["method"] == name] for name in shown])
     best, prior = findings.best, findings.mean(PRIOR_BASELINE, "log_loss")
-    caption = f"{best} has the lowest log-loss, {findings.mean(best, 'log_loss'):.3f}. "
+    caption = f"{best} has {findings.lowest}, {findings.mean(best, 'log_loss'):.3f}. "
     if not isnan(prior):
         caption += f"The {PRIOR_BASELINE} (not drawn), which do not use the columns, have {prior:.3f}. "
     if findings.n_splits > 1:
@@ -89,7 +89,7 @@ def comparison_section(findings: Findings, results: pd.DataFrame) -> ReportSecti
         for method in findings.ranking
     ]
     splits = count_of(findings.n_splits, "split")
-    caption = f"Mean over {splits}, ± standard deviation; the marked row has the lowest log-loss"
+    caption = f"Mean over {splits}, ± standard deviation; the marked row has {findings.lowest}"
     head = ["method", *(title for title, *_ in columns), *(["off by"] if findings.compared_counts else [])]
     scores = DataTable(caption, head, rows, best=[findings.ranking.index(best)], sorted_by=1)
     terms = {title: COLUMN_HELP[score] for title, score, *_ in columns if score in COLUMN_HELP}

@@ -28,6 +28,8 @@ MAX_LOOKS = 2 * len(PALETTE)
 MAX_POINTS, MAX_MIXED = 4500, 160
 SHRINKAGE = 0.1
 """Shrinkage of the covariance within the classes towards a multiple of the identity."""
+LEGEND_LINE = 0.2
+"""Inches of a line of a legend."""
 MAX_TITLE = 40
 """Characters of a line of the title of an axis."""
 MIN_LOADING = 0.5
@@ -212,7 +214,7 @@ def draw_regions(ax: Axes, x: Values, y: Values, regions: NDArray[np.intp]) -> N
 
 
 def add_class_legend(figure: Figure, names: Sequence[str]) -> None:
-    """Add a legend of the classes at the top; those that share a look are one entry."""
+    """Add a legend of the classes at the top, and room for it; those that share a look are one entry."""
     looks = [("s" if c >= len(PALETTE) else "o", plain_text(name, 16)) for c, name in enumerate(names[:MAX_LOOKS])]
     if len(names) > MAX_LOOKS:
         looks.append(("o", f"{len(names) - MAX_LOOKS} other classes"))
@@ -220,7 +222,8 @@ def add_class_legend(figure: Figure, names: Sequence[str]) -> None:
         Line2D([], [], marker=marker, linewidth=0, color=class_color(c), label=label)
         for c, (marker, label) in enumerate(looks)
     ]
-    n_columns = 3 if max(len(name) for _, name in looks) <= 10 else 2
+    n_columns = min(4, max(2, 36 // (4 + max(len(name) for _, name in looks[:MAX_LOOKS]))))
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * (-(-len(looks) // n_columns) - 1))
     figure.legend(handles=handles, loc="outside upper left", ncols=n_columns, frameon=False, fontsize=9)
 
 
