@@ -2,7 +2,9 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from genlabel import write_report
+from genlabel.data.tables import Table
 from genlabel.evaluation.comparison import PLAIN_TRAINING, PRIOR_BASELINE
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.density_check import DensityCheck, MeanDifference
@@ -134,6 +138,26 @@ def test_sentences_about_pairs_agree_with_the_oracle_and_each_other(seed: int) -
         said[frozenset((method, other))].add((method, word, size))
     assert all(len(statements) == 1 for statements in said.values())
     assert len(re.findall("clearly (?:better|worse),|no clear difference,", text)) == sum(map(len, said.values()))
+
+
+@pytest.mark.parametrize("seed", SEEDS[::20])
+def test_pages_say_what_their_findings_say(seed: int, tmp_path: Path, read_html: Callable[[str], Any]) -> None:
+    findings = findings_of(seed)
+    table = Table("t", pd.DataFrame({"x": range(20)}), pd.Series(["no", "yes"] * 10))
+    write_report(tmp_path / "t.html", table, findings.results, findings.diagnosis, fit_command=findings.fit_command)
+    text = read_html((tmp_path / "t.html").read_text(encoding="utf-8")).text
+    assert all(line in text for line in findings.lines)
+    assert not findings.next_command or findings.next_command in text
+    said = defaultdict(set)
+    for method, other, *words in GAIN.findall(text):
+        said[method, other].add(tuple(words))
+    assert all(len(statements) == 1 for statements in said.values())
+    lowest = re.findall(rf"({NAME})[^.]* has the lowest log-loss[^.\d]*([\d.]+\d)", text)
+    assert len(set(lowest)) <= 1
+    assert len(set(re.findall(r"probabilities (?:of .*? )?are off by ([\d.]+)", text))) <= 1
+    for pair in findings.pairs:
+        sign = "clearly better" if pair.low > 0 else "clearly worse" if pair.high < 0 else "no clear difference"
+        assert all(words[0] == sign for words in said.get((pair.method, pair.other), ()))
 
 
 @pytest.mark.parametrize("seed", compared)

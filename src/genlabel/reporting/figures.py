@@ -54,8 +54,8 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
     Examples
     --------
     >>> results = pd.DataFrame({"method": ["a", "a"], "split": [0, 1], "accuracy": [0.9, 0.95], "log_loss": [0.2, 0.1]})
-    >>> [ax.get_xlabel() for ax in plot_comparison(results, "two splits").axes]
-    ['accuracy on unseen rows (%)\nhigher is better →', 'log-loss on unseen rows\n← lower is better']
+    >>> [ax.get_xlabel().splitlines()[0] for ax in plot_comparison(results, "two splits").axes]
+    ['accuracy on unseen rows (%)', 'log-loss on unseen rows']
     """
     results = accuracy_in_percent(results)
     methods = list(dict.fromkeys(results["method"]))
