@@ -242,6 +242,9 @@ def test_unmixed_splits_are_counted() -> None:
     text = " ".join(findings.answers["Does mixing matter?"])
     assert "mixup is the same as plain training on all 4 splits" in text
     assert "not to mix on 3 of 4 splits" in text
+    losses = [0.5 if params else 0.4 for params in [{"clean_fraction": 1.0}, {}] * 4]
+    never = Findings(pd.DataFrame({**rows, "log_loss": losses, "params": [{"clean_fraction": 1.0}, {}] * 4}))
+    assert "never chose to mix" in " ".join(never.answers["Does mixing matter?"])
 
 
 def test_a_good_ranking_is_no_lack_of_signal() -> None:

@@ -296,7 +296,7 @@ def _use_lines(findings: Findings) -> list[str]:
     elif accuracy <= guess:
         line = f"Use {best} for its probabilities; it is {right}"
     else:
-        line = f"Use {best}: {right}"
+        line = f"Use {'the ' if best == 'stacked density' else ''}{best}: {right}"
     lines = [f"{line}{guessing}."]
     other = findings.most_accurate
     pair = findings.pair(other, best, "accuracy")
@@ -385,6 +385,10 @@ def _mixing_lines(findings: Findings) -> list[str]:
     if pair is not None:
         unmixed = _unmixed_splits(findings)
         choice = f" Its search chose not to mix on {unmixed} of {pair.splits} splits." if unmixed else ""
+        if unmixed == pair.splits and (pair.better or pair.worse):
+            choice = (
+                " Its search never chose to mix, so the difference is one of other settings, such as learning rates."
+            )
         lines.append(f"With default settings: {pair}.{choice}")
     averaging = findings.pair("GenLabel", PLAIN_TRAINING)
     if averaging is not None:
