@@ -4,13 +4,15 @@
     python benchmarks/diagnosis_verdict.py --ids 61 187 54 1063 --json build/few.json
     python benchmarks/diagnosis_verdict.py --report results/verdict.json
 
-Of each dataset 30 % of the rows are held out. `genlabel.diagnose` gets the others; then its three networks (plain
-training, mixup, GenLabel) are trained on all of these, and the held-out rows show which has the lower log-loss. There
-are two questions: does GenLabel do better than plain training, and does mixup? Rules are fitted on the datasets at
-positions 1, 3, 5, ... of the list and tested on those at positions 2, 4, 6, ...: always the more frequent answer (the
-trivial rule); the sign of the paired run; one signal of the diagnosis with one threshold; logistic regression on all
-signals. The printed verdict has nothing to fit, and is tested on all datasets but those that were looked at while its
-rule was made. With --families, datasets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same side.
+Of each dataset 30 % of the rows are held out. `genlabel.diagnose` gets the others; then its three networks (no mixing,
+mixing with mixup's labels, mixing with GenLabel's labels) are trained on all of these, and the held-out rows show which
+has the lower log-loss. There are two questions: do GenLabel's labels do better than no mixing, and do mixup's? Rules
+are fitted on the datasets at positions 1, 3, 5, ... of the list and tested on those at positions 2, 4, 6, ...: always
+the more frequent answer (the trivial rule); the sign of the paired run; one signal of the diagnosis with one threshold;
+logistic regression on all signals. The verdict follows from the gains of the diagnosis with their 90 % intervals
+(`choose_verdict`, applied to the signals of the records). It has nothing to fit, and is tested on all datasets but
+those that were looked at while its rule was made. Its intervals had 95 % first; 90 % was chosen later, on these
+datasets. With --families, datasets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same side.
 Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME). An interrupted run continues.
 """
 
@@ -37,16 +39,17 @@ from genlabel._runtime import one_thread
 from genlabel.data.datasets import load_openml
 from genlabel.data.tables import make_splits, table_pipeline
 from genlabel.data.tables.table import drop_rare_classes
+from genlabel.evaluation.diagnosis.density_check import MeanDifference
+from genlabel.evaluation.diagnosis.diagnose import MAX_NEGLIGIBLE, choose_verdict
 from genlabel.evaluation.diagnosis.diagnose import NEGLIGIBLE_GAIN as SAME
-from genlabel.evaluation.diagnosis.paired_experiment import train_arms
-from genlabel.evaluation.prediction_counts import wilson_interval
+from genlabel.evaluation.diagnosis.paired_experiment import NO_MIXING, train_arms
+from genlabel.evaluation.prediction_counts import Z_90, wilson_interval
 from genlabel.metrics import MIN_PROBABILITY, index_labels
 
-QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}
-ANSWERS = {
-    "GenLabel over vanilla": {"GenLabel": True, "vanilla": False},
-    "mixup over vanilla": {"mixup": True, "not mixup": False},
-}
+NAMES = ("mixup labels over no mixing", "GenLabel labels over no mixing", "GenLabel labels over mixup labels")
+"""Gains in the order of the arguments of `choose_verdict`."""
+QUESTIONS = {NAMES[1]: "do GenLabel's labels do better than no mixing?", NAMES[0]: "do mixup's labels?"}
+ANSWERS = {NAMES[1]: {"GenLabel": True, NO_MIXING: False}, NAMES[0]: {"mixup": True, "not mixup": False}}
 """Answers of a verdict to each question; other verdicts give none."""
 INSPECTED_IDS = (61, 62, 187, 448, 726, 736, 754, 782, 789, 829, 890, 1465)
 """Datasets that were looked at while the rule of the verdict was made."""
@@ -78,7 +81,7 @@ def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
     result = diagnose(X, y, random_state=seed)
     diagnosis_seconds = perf_counter() - begin
     arms = train_arms(X, y, ALPHA, CLEAN_FRACTION, seed)
-    truth = index_labels(table.y.iloc[test], arms["vanilla"].classes_)
+    truth = index_labels(table.y.iloc[test], arms[NO_MIXING].classes_)
     losses = {
         name: -np.maximum(arm.predict_log_proba(X_test), np.log(MIN_PROBABILITY))[np.arange(len(truth)), truth]
         for name, arm in arms.items()
@@ -88,7 +91,7 @@ def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
         "n": len(X),
         "d": X.shape[1],
         "k": int(table.y.nunique()),
-        "verdict": result.verdict.word,
+        "trusted": result.density_check.trusted,
         "diagnosis seconds": round(diagnosis_seconds, 1),
         "signals": {name: _round(value) for name, value in result.signals.items()},
         "test log-loss": {name: _round(loss.mean()) for name, loss in losses.items()},
@@ -111,21 +114,43 @@ def report(records: list[dict[str, Any]], families: bool = False) -> str:
     """Return the hit rates, on datasets that no rule was fitted to."""
     failed = [record for record in records if "error" in record]
     known = [record for record in records if "error" not in record]
-    words = pd.Series([record["verdict"] for record in known]).value_counts()
+    words = pd.Series([verdict(record) for record in known]).value_counts()
     times = [record["diagnosis seconds"] for record in known]
     lines = [
         f"{len(known)} datasets, {len(failed)} failed; a diagnosis took {np.median(times):.0f} s (median)",
         *(f"  failed: {record['id']}: {record['error']}" for record in failed),
         f"verdicts: {', '.join(f'{word} {count}' for word, count in words.items())}",
     ]
+    lines += list(_negligible_lines(known))
     for question in QUESTIONS:
         lines += ["", *_answer_lines(question, known, families)]
     return "\n".join(lines)
 
 
+def verdict(record: dict[str, Any]) -> str:
+    """Return the word of the verdict that follows from the signals of a record."""
+    gains = []
+    for name in NAMES:
+        mean, errors = record["signals"][name], record["signals"][f"{name}, in standard errors"]
+        half_width = Z_90 * abs(mean / errors) if errors else float("inf")
+        gains.append(MeanDifference(mean, mean - half_width, mean + half_width))
+    return choose_verdict(*gains, trusted=record["trusted"])
+
+
+def _negligible_lines(known: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield how often the gains on the test rows are as small as a verdict "negligible" says."""
+    records = [record for record in known if verdict(record) == "negligible"]
+    if records:
+        gains = [[record["gains"][name] for name in QUESTIONS] for record in records]
+        within = [all(abs(gain["mean"]) <= MAX_NEGLIGIBLE for gain in pair) for pair in gains]
+        clear = [any(abs(gain["mean"]) - 2.0 * gain["error"] > MAX_NEGLIGIBLE for gain in pair) for pair in gains]
+        yield f"negligible: both gains on the test rows are within {MAX_NEGLIGIBLE} on {_share(np.array(within))}"
+        yield f"  beyond it by more than two standard errors on {sum(clear)}"
+
+
 def _answer_lines(question: str, known: list[dict[str, Any]], families: bool) -> Iterator[str]:
-    trusted = [record for record in known if record["verdict"] != "not trusted"]
-    untrusted = [record for record in known if record["verdict"] == "not trusted"]
+    trusted = [record for record in known if record["trusted"]]
+    untrusted = [record for record in known if not record["trusted"]]
     yield f"{question}: {QUESTIONS[question]} (log-loss of test rows)"
     for name, group in (("trusted", trusted), ("not trusted", untrusted)):
         gains = np.array([record["gains"][question]["mean"] for record in group])
@@ -133,9 +158,9 @@ def _answer_lines(question: str, known: list[dict[str, Any]], families: bool) ->
             better, equal, worse = (gains > SAME).sum(), (np.abs(gains) <= SAME).sum(), (gains < -SAME).sum()
             counts = f"better on {better}, within {SAME} on {equal}, worse on {worse}"
             yield f"  {name}: {counts}; mean {gains.mean():+.4f}"
-    others = [record for record in trusted if record["id"] not in INSPECTED_IDS]
+    others = [record for record in known if record["id"] not in INSPECTED_IDS]
     if others:
-        yield f"  the verdict on {len(others)} trusted datasets, without {len(trusted) - len(others)} inspected before:"
+        yield f"  the verdict on {len(others)} datasets, without {len(known) - len(others)} inspected before:"
         yield from _verdict_lines(question, others)
     sides = _sides(known, families)
     fitting, tested = ([record for record in trusted if sides[record["id"]] == side] for side in (0, 1))
@@ -149,7 +174,7 @@ def _answer_lines(question: str, known: list[dict[str, Any]], families: bool) ->
 
 def _verdict_lines(question: str, records: list[dict[str, Any]]) -> Iterator[str]:
     """Yield how often the verdict is right where it answers, and the trivial rule on the same datasets."""
-    answers = [ANSWERS[question].get(record["verdict"]) for record in records]
+    answers = [ANSWERS[question].get(verdict(record)) for record in records]
     has_answer = np.array([answer is not None for answer in answers])
     truth, clear = _truth(records, question), _clear(records, question)
     right = np.array([answer == correct for answer, correct in zip(answers, truth, strict=True)])
@@ -271,7 +296,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     calls = (delayed(measure)(number, args.data_home, args.seed) for number in numbers if number not in records)
     for index, record in enumerate(Parallel(n_jobs=args.jobs, return_as="generator_unordered")(calls)):
         records[record["id"]] = record
-        outcome = record.get("error") or f"{record['name']}: {record['verdict']}, {record['seconds']} s"
+        outcome = record.get("error") or f"{record['name']}: {verdict(record)}, {record['seconds']} s"
         print(index + 1, record["id"], outcome, flush=True)
         write_records(args.json, settings, [records[number] for number in sorted(records)])
     return [records[number] for number in numbers]

@@ -3,12 +3,12 @@ Would mixing help on this table?
 ================================
 
 `diagnose` looks at a table and says whether mixing would help there, and why. On iris, the stacked density can be
-trusted (top left), and a quarter of the blends of the first and the last species land among the second one (top
-right), where mixup's labels and the stacked density's have nothing in common (bottom left). Look at the paired run
-(bottom right), which is what counts: three networks that differ in their blends alone, on rows that they have not
-seen. Mixup's labels make it worse there, just beyond the noise; the stacked density's do no harm, and no good that can
-be seen in 150 rows. With two folds instead of four the answer is "no difference", as it is on most tables (`how often
-it is right <../diagnosis.html#how-often-it-is-right>`__).
+trusted (top left), and a quarter of the mixed rows of the first and the last species land among the second one (top
+right), where mixup's labels and the stacked density's have nothing in common (bottom left). Look at the short trial
+(bottom right), which counts: three networks that differ in their mixed rows alone, on rows that they have not
+seen. Mixup's labels make it clearly worse there; the stacked density's do no harm, and no good that can be seen in 150
+rows. With two folds instead of four the answer is "unclear", as it is on most tables (`how often it is right
+<../diagnosis.html#how-often-it-is-right>`__).
 """
 
 from sklearn.datasets import load_iris

@@ -98,7 +98,7 @@ def test_scores_equal_scikit_learn_on_refitted_estimators() -> None:
     table = load_table("iris")
     table.X.iloc[::9, 1] = np.nan
     methods = {
-        "vanilla": MixupClassifier(mixer=None).set_params(training__epochs=5),
+        "plain training": MixupClassifier(mixer=None).set_params(training__epochs=5),
         "GenLabel": GenLabelClassifier(density="auto").set_params(training__epochs=5),
         "generative": GenerativeClassifier(),
         "own seed": MixupClassifier(random_state=99).set_params(training__learning_rate=0.1, training__epochs=5),
@@ -109,7 +109,7 @@ def test_scores_equal_scikit_learn_on_refitted_estimators() -> None:
     cutter = StratifiedShuffleSplit(2, test_size=0.4, random_state=7)
     for split, (train, test) in enumerate(cutter.split(table.X, table.y)):
         for name, method in methods.items():
-            if name in ("vanilla", "GenLabel"):
+            if name in ("plain training", "GenLabel"):
                 method.set_params(random_state=7 + split)
             model = table_pipeline(table.X, method).fit(table.X.iloc[train], table.y.iloc[train])
             row = results.query("split == @split and method == @name").iloc[0]
@@ -210,11 +210,11 @@ def test_training_rows_have_two_of_each_class() -> None:
 def test_default_methods(density: str, count: int) -> None:
     methods = default_methods((8,), density, 3)
     assert len(methods) == count
-    assert list(methods)[:3] == ["vanilla", "mixup", "GenLabel"]
-    assert methods["vanilla"].mixer is None
+    assert list(methods)[:3] == ["plain training", "mixup", "GenLabel"]
+    assert methods["plain training"].mixer is None
     assert methods["GenLabel"].density == density
-    assert {methods[name].training.epochs for name in ("vanilla", "mixup", "GenLabel")} == {3}
-    assert {methods[name].network for name in ("vanilla", "mixup", "GenLabel")} == {(8,)}
+    assert {methods[name].training.epochs for name in ("plain training", "mixup", "GenLabel")} == {3}
+    assert {methods[name].network for name in ("plain training", "mixup", "GenLabel")} == {(8,)}
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ def test_compare_prints_the_numbers_it_writes(workdir: Path) -> None:
             for line in result.stdout.splitlines()
             if line.split() and line.startswith(f"  {name} ") and "±" in line
         ]
-        assert f"{100 * row['accuracy', 'mean']:.2f} ± {100 * row['accuracy', 'std']:.2f}" in line
-        assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
+        assert f"{100 * row['accuracy', 'mean']:.1f} ± {100 * row['accuracy', 'std']:.1f}" in line
+        assert f"{row['log_loss', 'mean']:.3f} ± {row['log_loss', 'std']:.3f}" in line
     assert (workdir / "out/figure.png").read_bytes().startswith(b"\x89PNG")
     assert "150 rows, 4 columns, 3 classes" in result.stdout
     setting = "stratified splits, groups on one side: 2, 30% of the rows held out, network mlp, seed 0, 2 epochs"
@@ -359,7 +359,8 @@ def test_choices_are_counted() -> None:
     averages = [{"average": (0.5, 0.2, 0.01)}, {"average": (0.7, 0.6, 0.03)}]
     frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": averages})
     assert chosen_lines(frame) == [
-        "GenLabel chose mean pool weights 0.60 network, 0.40 stacked density, 0.02 class priors"
+        "GenLabel chose weights in the combined prediction (they need not add up to 1): 0.60 network, "
+        "0.40 stacked density, 0.02 class priors"
     ]
 
 
@@ -369,9 +370,9 @@ def test_a_narrow_terminal_omits_columns_with_a_note(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", str(width))
-    rows = {"method": ["GenLabel", "GenLabel", "class shares"], **{score: [0.25, 0.75, 0.5] for score in SCORES}}
+    rows = {"method": ["GenLabel", "GenLabel", "class priors"], **{score: [0.25, 0.75, 0.5] for score in SCORES}}
     summary = summarize(pd.DataFrame(rows).assign(seconds=1.0))
-    print_scores(summary, ["GenLabel", "class shares"])
+    print_scores(summary, ["GenLabel", "class priors"])
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     table = [line for line in lines if not line.startswith("this terminal")]
     assert max(map(len, table)) <= width

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table.to_csv(tmp_path / "my table.csv", index=False)
     monkeypatch.chdir(tmp_path)
     methods = {
-        "vanilla": LogisticRegression(),
+        "plain training": LogisticRegression(),
         "mixup": LogisticRegression(C=0.1),
         PRIOR_BASELINE: DummyClassifier(),
     }
@@ -54,7 +55,12 @@ def test_compare_writes_a_page_with_the_diagnosis(workdir: Path) -> None:
     assert "wrote compare-my table.png, new/page.html, new/page.json" in result.stdout
     printed = json.loads(invoke(*arguments, "--json").stdout)
     assert printed["methods"] == data["comparison"]["methods"]
-    assert printed["verdict"] == data["comparison"]["verdict"]
+    assert set(printed["verdict"]) < set(data["comparison"]["verdict"])  # the page knows the diagnosis too
+    page = unescape((workdir / "new/page.html").read_text(encoding="utf-8"))
+    assert all(line in page and line in result.stdout for line in printed["verdict"])
+    assert page.count(printed["next"]) == 1
+    assert f"next: {printed['next']}" in result.stdout
+    assert shlex.split(printed["next"])[:4] == ["genlabel", "fit", "my table.csv", "--target"]
 
 
 def test_diagnose_writes_a_page(workdir: Path) -> None:
@@ -63,7 +69,7 @@ def test_diagnose_writes_a_page(workdir: Path) -> None:
     data = json.loads((workdir / "page.json").read_text(encoding="utf-8"))
     assert data["diagnosis"] == json.loads(result.stdout)["diagnosis"]
     assert "comparison" not in data
-    assert "The stacked density cannot be trusted here" in (workdir / "page.html").read_text(encoding="utf-8")
+    assert data["diagnosis"]["verdict"]["sentence"] in unescape(Path("page.html").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("command", ["compare", "diagnose"])

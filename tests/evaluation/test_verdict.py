@@ -1,4 +1,4 @@
-"""The verdict of a comparison: pairs against closed forms, sentences that follow the values, noise."""
+"""Pairs of methods of a comparison against closed forms, their sentences, and the verdict in plain values."""
 
 import json
 
@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE, as_plain, interval, pair_methods, rank_methods, verdict
+from genlabel.evaluation.comparison import PRIOR_BASELINE, interval, pair_methods, rank_methods
+from genlabel.reporting.findings import Findings
 
 
 def results(splits: int = 10, seed: int = 0, **means: float) -> pd.DataFrame:
@@ -61,9 +62,9 @@ def test_pairs_are_antisymmetric() -> None:
         pytest.approx(-reversed_pair.gain),
     )
     assert (pair.low, pair.high) == pytest.approx((-reversed_pair.high, -reversed_pair.low))
-    assert str(pair).startswith("a is better than b on 10 of 10 splits, by 0.0")
-    assert str(reversed_pair).startswith("b is worse than a on 10 of 10 splits, by 0.0")
-    assert "95 % interval 0.0" in str(pair)
+    assert str(pair).startswith("a against b: clearly better, log-loss 0.0")
+    assert str(reversed_pair).startswith("b against a: clearly worse, log-loss 0.0")
+    assert str(pair).split("(")[1] == str(reversed_pair).split("(")[1]
 
 
 def test_equal_methods_differ_in_five_percent_of_comparisons() -> None:
@@ -73,55 +74,52 @@ def test_equal_methods_differ_in_five_percent_of_comparisons() -> None:
     assert 0.02 < np.mean(differs) < 0.08
 
 
-def test_verdict_names_the_best_and_methods_within_noise() -> None:
-    lines = verdict(results(GenLabel=0.30, mixup=0.3005, vanilla=0.40, logistic=0.35, class_shares=0.69))
-    assert lines[0] == "lowest log-loss: GenLabel; within noise of it: mixup"
-    assert any(line.startswith("mixup is better than vanilla on 10 of 10 splits, by 0.") for line in lines)
-    assert any(line.startswith("GenLabel is better than logistic on 10 of 10 splits") for line in lines)
-    assert any("mixup on" in line and line.endswith("the difference is within noise") for line in lines)
-    assert not any("class priors" in line or "most frequent" in line for line in lines)
+def test_lines_name_the_best_and_methods_that_may_be_as_good() -> None:
+    findings = Findings(
+        results(GenLabel=0.30, mixup=0.3005, plain_training=0.40, logistic_regression=0.35, class_priors=0.69)
+    )
+    assert (findings.best, findings.near, findings.skill) == ("GenLabel", ["mixup"], "clear")
+    assert any(line.startswith("mixup is not clearly worse") for line in findings.lines)
+    assert any("mixup against plain training: clearly better, log-loss 0." in line for line in findings.lines)
 
 
 def test_uninformative_features_are_noted() -> None:
-    frame = results(GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2)
-    lines = verdict(frame)
-    assert any("better than the class priors" in line for line in lines)
+    frame = results(GenLabel=0.69, mixup=0.69, plain_training=0.69, class_priors=0.69)
+    findings = Findings(frame, fit_command="genlabel fit t.csv")
     rate = frame.loc[frame["method"] == PRIOR_BASELINE, "accuracy"].mean()
-    assert lines[-1].startswith(
-        f"no accuracy is clearly above that of always guessing the most frequent class ({100 * rate:.1f} %)"
-    )
+    assert findings.skill == "none"
+    assert f"{100 * rate:.1f} %" in findings.headline[0]
+    assert not findings.next_command
 
 
 @pytest.mark.parametrize("splits", [1, 2, 4])
 def test_few_splits_are_noted(splits: int) -> None:
-    lines = verdict(results(splits, GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2))
-    sentence = "one split shows no noise" if splits == 1 else "splits say little about the noise"
-    assert any(sentence in line for line in lines)
-    assert any("within noise" in line for line in lines) == (splits > 1)
-    assert not any("class priors" in line for line in lines)
+    findings = Findings(results(splits, GenLabel=0.2, mixup=0.2, plain_training=0.2, class_priors=0.2))
+    assert any("--n-splits 10" in line for line in findings.lines)
+    assert bool(findings.skill) == (splits > 1)
 
 
 def test_method_that_predicts_the_priors_is_noted() -> None:
-    frame = results(boosting=0.3, vanilla=0.2, class_shares=0.69)
-    assert not any("predicts the class priors" in line for line in verdict(frame))
+    frame = results(boosting=0.3, plain_training=0.2, class_priors=0.69)
+    assert not any("predicts the class priors" in line for line in Findings(frame).lines)
     shares = frame.loc[frame["method"] == PRIOR_BASELINE, "log_loss"].to_numpy()
     frame.loc[frame["method"] == "boosting", "log_loss"] = shares
-    messages = [line for line in verdict(frame) if "predicts the class priors" in line]
+    messages = [line for line in Findings(frame).lines if "predicts the class priors" in line]
     assert [line.split()[0] for line in messages] == ["boosting"]
 
 
-def test_as_plain_is_json_with_the_verdict() -> None:
-    frame = results(GenLabel=0.3, mixup=0.31, vanilla=0.32)
-    plain = json.loads(json.dumps(as_plain(frame), allow_nan=False))
-    assert plain["verdict"] == verdict(frame)
-    assert plain["ranking"] == rank_methods(frame) == ["GenLabel", "mixup", "vanilla"]
+def test_plain_values_are_json_with_the_verdict() -> None:
+    findings = Findings(frame := results(GenLabel=0.3, mixup=0.31, plain_training=0.32))
+    plain = json.loads(json.dumps(findings.to_dict(), allow_nan=False))
+    assert plain["verdict"] == findings.lines
+    assert plain["ranking"] == rank_methods(frame) == ["GenLabel", "mixup", "plain training"]
     losses = frame.loc[frame["method"] == "mixup", "log_loss"]
     assert plain["methods"]["mixup"]["log_loss"] == pytest.approx({"mean": losses.mean(), "std": losses.std()})
     assert {(pair["method"], pair["other"]) for pair in plain["pairs"]} >= {
-        ("GenLabel", "vanilla"),
-        ("mixup", "vanilla"),
+        ("GenLabel", "plain training"),
+        ("mixup", "plain training"),
     }
-    single = as_plain(results(1, a=0.3, b=0.4))
+    single = Findings(results(1, a=0.3, b=0.4)).to_dict()
     assert single["pairs"][0]["low"] is None
 
 
@@ -140,9 +138,10 @@ def test_methods_without_a_common_split_are_refused() -> None:
 
 
 def test_failed_fits_leave_a_verdict_on_the_other_pairs() -> None:
-    frame = results(6, vanilla=0.3, mixup=0.31, GenLabel=0.35, class_shares=0.69)
+    frame = results(6, plain_training=0.3, mixup=0.31, GenLabel=0.35, class_priors=0.69)
     odd = frame["split"] % 2 == 1
-    frame = frame[odd == (frame["method"] == "vanilla")]  # vanilla has no split in common with the others
-    assert any(line.startswith("GenLabel is worse than mixup on 3 of 3") for line in verdict(frame))
-    pairs = {(pair["method"], pair["other"]) for pair in as_plain(frame)["pairs"]}
+    frame = frame[odd == (frame["method"] == "plain training")]  # it has no split in common with the others
+    findings = Findings(frame)
+    assert findings.lines
+    pairs = {(pair["method"], pair["other"]) for pair in findings.to_dict()["pairs"]}
     assert pairs == {("GenLabel", "mixup")}

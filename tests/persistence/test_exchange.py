@@ -226,6 +226,17 @@ def run_metadata(path: Path) -> dict[str, Any]:
     return {k: json.loads(v) for k, v in session.get_modelmeta().custom_metadata_map.items()}
 
 
+@pytest.mark.parametrize("costs", [{"a": 5.0}, {"a": 0.05}, "balanced"], ids=str)
+def test_the_class_index_follows_the_costs_of_the_model(costs: Any, tmp_path: Path) -> None:
+    X, y = sample()
+    model = GenerativeClassifier("mixture").fit(X, y)
+    plain = model.predict(X)
+    model.set_costs(costs)
+    _, index, known = run(export_onnx(model, tmp_path / "m.onnx"), {"features": X})
+    np.testing.assert_array_equal(np.array(known["classes"])[index], model.predict(X))
+    assert costs == "balanced" or (model.predict(X) != plain).any()
+
+
 def test_a_scaler_in_front_is_exported(tmp_path: Path) -> None:
     X, y = sample()
     check(make_pipeline(StandardScaler(), GenerativeClassifier()).fit(X, y), X, tmp_path / "m.onnx")

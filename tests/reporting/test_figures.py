@@ -20,7 +20,7 @@ from genlabel.reporting.figures import (
 )
 from genlabel_paper.benchmark.figure import plot_benchmark
 
-METHODS = ["vanilla", "mixup", "GenLabel", "generative (gaussian)", "generative (kernel)"]
+METHODS = ["plain training", "mixup", "GenLabel", "generative (gaussian)", "generative (kernel)"]
 
 
 def results(
@@ -97,14 +97,14 @@ def test_no_text_overlaps(frame: pd.DataFrame) -> None:
 def test_comparison_has_axis_labels_and_a_legend() -> None:
     figure = plot_comparison(results(), "the title")
     left, right = figure.axes
-    assert "accuracy (%)" in left.get_xlabel()
+    assert "accuracy on unseen rows (%)" in left.get_xlabel()
     assert "higher is better →" in left.get_xlabel()
-    assert "← test log-loss (nats" in right.get_xlabel()
+    assert "log-loss on unseen rows" in right.get_xlabel()
     assert "lower is better" in right.get_xlabel()
     assert [label.get_text() for label in left.get_yticklabels()] == METHODS
     assert figure.get_suptitle() == "the title"
     key = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert key == ["one split", "mean over the splits", "95 % interval of the mean, widened for overlapping splits"]
+    assert key == ["one split", "mean over the splits", "95 % interval of the mean over the splits"]
 
 
 def test_axis_is_logarithmic_only_where_losses_are_far_apart() -> None:

@@ -19,6 +19,9 @@ from genlabel.reporting.terminal import ComparisonView, failure_lines, print_lin
 
 MAX_DEFAULT_JOBS = 4
 """Maximum of the default number of processes: each needs the memory of a Python with torch."""
+READ_OPTIONS = ("groups", "time", "drop", "force_include", "na_values", "target_is_categorical", "bins")
+FIT_OPTIONS = frozenset(("source", "target", "network", "epochs", "seed", *READ_OPTIONS))
+"""Parameters that `genlabel fit` has too."""
 
 
 def compare(
@@ -148,7 +151,9 @@ def compare(
             print_line(line)
         options.exit_if_failed(len(result.failures))
     description = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
-    view = ComparisonView.from_records(table, result, test_size, description, comparison.count_warnings(caught))
+    warning_counts = comparison.count_warnings(caught)
+    fit_command = options.command_line(context, "fit", FIT_OPTIONS) if density == "stacked" else ""
+    view = ComparisonView.from_records(table, result, test_size, description, warning_counts, fit_command)
     if as_json:
         typer.echo(json.dumps(view.to_dict(), indent=2))
     else:

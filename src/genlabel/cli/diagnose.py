@@ -163,5 +163,6 @@ def diagnose_for_report(table: Table, seed: int, quiet: bool) -> tuple[Diagnosis
     except ValueError as error:
         return None, [f"the table could not be diagnosed: {error}"]
     if not quiet:
-        print_line(f"diagnosis ({monotonic() - start:.0f} s): {result.diagnosis.verdict.sentence}")
+        seconds = f"{monotonic() - start:.0f} s"
+        print_line(f"diagnosis by a short experiment ({seconds}): {result.diagnosis.verdict.sentence}")
     return result.diagnosis, [f"in the diagnosis: {note}" for note in result.notes if note not in table.notes]

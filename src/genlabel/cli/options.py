@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from _thread import interrupt_main
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -274,10 +274,15 @@ def check_report(path: Path | None, source: str) -> None:
         check_outputs(source, report=file)
 
 
-def command_line(context: typer.Context) -> str:
-    """Return the running command as it can be typed again, without the options that have their defaults."""
-    words = ["genlabel", str(context.info_name)]
+def command_line(context: typer.Context, command: str = "", only: Collection[str] | None = None) -> str:
+    """Return the running command as it can be typed again, without the options that have their defaults.
+
+    `command` and `only` make it another command with those of its options that are named.
+    """
+    words = ["genlabel", command or str(context.info_name)]
     for parameter in context.command.params:
+        if only is not None and parameter.name not in only:
+            continue
         source = context.get_parameter_source(str(parameter.name))
         if source is None or source.name != "COMMANDLINE":
             continue

@@ -1,13 +1,13 @@
-"""Comparison of methods on one table: their fits on the same splits, and the verdict in words."""
+"""Comparison of methods on one table: their fits on the same splits, and the differences of pairs of methods."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from genlabel._progress import Callback, LambdaCallback, TrialResult, combine_ca
 from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.evaluation.records import open_store
-from genlabel.evaluation.records.schema import COMPARISON, RecordSet, plain_values
+from genlabel.evaluation.records.schema import COMPARISON, RecordSet
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel.metrics import MIN_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 from genlabel.model_selection.options import TrainingOptions
@@ -33,15 +33,13 @@ SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibrat
 """Metrics of each fit."""
 COLUMNS = ["method", "split", *SCORES, "seconds", "params", "held_out"]
 """Columns of a comparison."""
-PRIOR_BASELINE = "class shares"
-"""Name, in records, of the method that predicts the class priors; its accuracy is that of the most frequent class."""
+PLAIN_TRAINING = "plain training"
+"""Name of the method whose network is trained without mixing."""
+PRIOR_BASELINE = "class priors"
+"""Name of the method that predicts the class priors; its accuracy is that of the most frequent class."""
 CONFIDENCE_LEVEL = 0.95
-MIN_SPLITS = 5
-"""Minimum number of splits whose spread measures the noise."""
-SAME_LOSS_TOLERANCE = 1e-9
-"""Log-losses (nats) that differ by less are equal."""
-UNITS = {"log_loss": (1, "nats"), "accuracy": (100, "points"), "balanced_accuracy": (100, "points")}
-"""Score -> scale and unit of its differences where they are printed."""
+UNITS = {"accuracy": (100, 1, " points"), "balanced_accuracy": (100, 1, " points")}
+"""Score -> scale, digits and unit of its differences where they are printed; others have (1, 3, "")."""
 HIGHER_IS_BETTER = ("accuracy", "balanced_accuracy", "auc")
 
 
@@ -171,11 +169,14 @@ def default_methods(
     Examples
     --------
     >>> list(default_methods(density="auto"))
-    ['vanilla', 'mixup', 'GenLabel', 'generative (gaussian)', 'generative (kernel)', 'logistic', 'boosting',
-     'class shares']
+    ['plain training', 'mixup', 'GenLabel', 'generative (gaussian)', 'generative (kernel)', 'logistic regression',
+     'boosting', 'class priors']
     """
     common = {"network": network, "training": TrainingOptions(epochs=epochs, device=device)}
-    methods: dict[str, Any] = {"vanilla": MixupClassifier(mixer=None, **common), "mixup": MixupClassifier(**common)}
+    methods: dict[str, Any] = {
+        PLAIN_TRAINING: MixupClassifier(mixer=None, **common),
+        "mixup": MixupClassifier(**common),
+    }
     methods["GenLabel"] = GenLabelClassifier(density=density, **common)
     if paper:  # "auto" becomes the network and the epochs of the paper
         settings: dict[str, Any] = {"network": "mlp" if isinstance(network, str) and network == "auto" else network}
@@ -186,8 +187,8 @@ def default_methods(
     if density == "auto":
         methods |= {f"generative ({name})": GenerativeClassifier(density=name) for name in ("gaussian", "kernel")}
     else:
-        methods["stacked" if density == "stacked" else "generative"] = GenerativeClassifier(density=density)
-    methods["logistic"] = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+        methods["stacked density" if density == "stacked" else "generative"] = GenerativeClassifier(density=density)
+    methods["logistic regression"] = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
     methods["boosting"] = HistGradientBoostingClassifier()
     methods[PRIOR_BASELINE] = DummyClassifier(strategy="prior")
     return methods
@@ -246,19 +247,58 @@ class PairedDifference:
         return not (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
+        pair = (self.method, self.other)
         if not self.better and not self.worse:
             splits = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
             return f"{self.method} is the same as {self.other} {splits}"
-        word, count = ("better", self.better) if self.gain >= 0 else ("worse", self.worse)
-        scale, unit = UNITS.get(self.score, (1, ""))
-        size = f"{scale * abs(self.gain):.2g} {unit}".strip()
         if self.splits < 2:
-            return f"{self.method} is {word} than {self.other} on the one split, by {size}; one split shows no noise"
-        start = f"{self.method} is {word} than {self.other} on {count} of {self.splits} splits, by {size}"
-        if self.within_noise:
-            return f"{start}; the difference is within noise"
-        low, high = sorted(scale * abs(bound) for bound in (self.low, self.high))
-        return f"{start} (95 % interval {low:.2g} to {high:.2g})"
+            text = describe_change(self.gain, self.score, plus=True)
+            return f"{self.method} against {self.other} on the one split, which shows no noise: {text}"
+        return describe_gain(*pair, self.gain, self.low, self.high, self.score)
+
+
+def describe_gain(
+    method: str,
+    other: str,
+    gain: float,
+    low: float,
+    high: float,
+    score: str = "log_loss",
+    level: str = "95 %",
+    negligible: float = 0.0,
+) -> str:
+    """Return a gain with its interval as a sentence; `negligible` gains are no clear difference.
+
+    >>> describe_gain("mixup", "plain training", -0.0342, -0.051, -0.0171)
+    'mixup against plain training: clearly worse, log-loss 0.034 higher (95 % interval 0.017 to 0.051)'
+    >>> describe_gain("a", "b", 0.01, -0.02, 0.04, "accuracy")
+    'a against b: no clear difference, accuracy 1.0 points higher (95 % interval from 2.0 points lower to 4.0 points
+     higher)'
+    """
+    change = describe_change(gain, score)
+    if (low > 0 and gain > negligible) or (high < 0 and gain < -negligible):
+        scale, digits, _ = UNITS.get(score, (1, 3, ""))
+        near, far = sorted(scale * abs(bound) for bound in (low, high))
+        word = "better" if gain > 0 else "worse"
+        ends = f"{near:.{digits}f} to {far:.{digits}f}"
+        return f"{method} against {other}: clearly {word}, {change} ({level} interval {ends})"
+    ends = " to ".join(describe_change(bound, score, named=False) for bound in (low, high))
+    return f"{method} against {other}: no clear difference, {change} ({level} interval from {ends})"
+
+
+def describe_change(gain: float, score: str = "log_loss", named: bool = True, plus: bool = False) -> str:
+    """Return a gain as a change of its score, such as "log-loss 0.034 lower"; with `plus`, also which is better.
+
+    >>> describe_change(-0.0342), describe_change(0.0261, "accuracy", named=False)
+    ('log-loss 0.034 higher', '2.6 points higher')
+    """
+    scale, digits, unit = UNITS.get(score, (1, 3, ""))
+    size = f"{scale * abs(gain):.{digits}f}"
+    word = "higher" if (gain > 0) == (score in HIGHER_IS_BETTER) else "lower"
+    change = f"{size}{unit} {word}" if float(size) else f"less than {10**-digits:g}{unit} {word}"
+    name = {"log_loss": "log-loss", "auc": "AUC"}.get(score, score.replace("_", " "))
+    better = f", which is {'better' if gain > 0 else 'worse'}" if plus else ""
+    return f"{name} {change}{better}" if named else f"{change}{better}"
 
 
 def pair_methods(
@@ -272,9 +312,15 @@ def pair_methods(
     >>> results = pd.DataFrame({"method": ["a", "b"] * 3, "split": [0, 0, 1, 1, 2, 2],
     ...                         "log_loss": [0.3, 0.4, 0.2, 0.5, 0.3, 0.2]})
     >>> print(pair_methods(results, "a", "b"))
-    a is better than b on 2 of 3 splits, by 0.1 nats; the difference is within noise
+    a against b: no clear difference, log-loss 0.100 lower (95 % interval from 0.651 higher to 0.851 lower)
     """
-    scores = results.pivot_table(index="split", columns="method", values=score)
+    return pair_scores(
+        results.pivot_table(index="split", columns="method", values=score), method, other, score, test_size
+    )
+
+
+def pair_scores(scores: pd.DataFrame, method: str, other: str, score: str, test_size: float) -> PairedDifference:
+    """Compare two methods by their values of one score: a row for each split, a column for each method."""
     scores = scores.reindex(columns=[method, other]).dropna()
     sign = 1.0 if score in HIGHER_IS_BETTER else -1.0
     gains = sign * (scores[method] - scores[other]).to_numpy(dtype=np.float64)
@@ -283,15 +329,6 @@ def pair_methods(
     counts = int((gains > 0).sum()), int((gains < 0).sum()), len(gains)
     low, high = interval(gains, test_size) if len(gains) > 1 else (float("nan"), float("nan"))
     return PairedDifference(method, other, score, *counts, float(gains.mean()), low, high)
-
-
-def pair_all(
-    results: pd.DataFrame, names: Iterable[tuple[str, str]], test_size: float = 0.3, score: str = "log_loss"
-) -> list[PairedDifference]:
-    """Compare pairs of methods, without those that have no split in common, because fits failed or were not done."""
-    splits = results.dropna(subset=[score]).groupby("method")["split"].agg(set)
-    pairs = [pair for pair in names if splits.get(pair[0], set()) & splits.get(pair[1], set())]
-    return [pair_methods(results, *pair, score, test_size) for pair in pairs]
 
 
 def interval(values: ArrayLike, test_size: float = 0.3) -> tuple[float, float]:
@@ -323,66 +360,3 @@ def accuracy_in_percent(results: pd.DataFrame) -> pd.DataFrame:
 def rank_methods(results: pd.DataFrame) -> list[str]:
     """Return the methods by mean log-loss, the lowest first."""
     return results.groupby("method", sort=False)["log_loss"].mean().sort_values(kind="stable").index.tolist()
-
-
-def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
-    """Return the result of a comparison in words: the best method, those within noise of it, whether mixing helps.
-
-    >>> results = pd.DataFrame({"method": ["vanilla", "mixup"] * 3, "split": [0, 0, 1, 1, 2, 2], "accuracy": 0.9,
-    ...                         "log_loss": [0.41, 0.30, 0.40, 0.31, 0.42, 0.32]})
-    >>> for line in verdict(results): print(line)
-    lowest log-loss: mixup; within noise of it: none
-    3 splits say little about the noise; --n-splits 10 says more
-    mixup is better than vanilla on 3 of 3 splits, by 0.1 nats (95 % interval 0.062 to 0.14)
-    """
-    best, *others = methods = rank_methods(results)
-    pairs = pair_all(results, [(best, other) for other in others], test_size)
-    close = [pair.other for pair in pairs if pair.within_noise]
-    lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(close) or 'none'}"]
-    splits = results["split"].nunique()
-    if splits == 1:
-        lines = [f"lowest log-loss on the one split: {best}; one split shows no noise, use --n-splits 10"]
-    elif splits < MIN_SPLITS:
-        lines.append(f"{splits} splits say little about the noise; --n-splits 10 says more")
-    elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in close):
-        lines.append("no method is clearly better than the class priors: the features say little about the classes")
-    lines += map(str, pair_all(results, _pairs_of_interest(methods), test_size))
-    return lines + _note_prior_baseline(results, test_size)
-
-
-def as_plain(results: pd.DataFrame, test_size: float = 0.3) -> dict[str, Any]:
-    """Return the summary, the verdict and all pairs as plain dicts and lists, fit for JSON; NaN is None."""
-
-    summary, ranked = summarize(results), rank_methods(results)
-    methods = {
-        name: {score: row[score].to_dict() for score in summary.columns.unique(0)} for name, row in summary.iterrows()
-    }
-    names = dict.fromkeys([(ranked[0], other) for other in ranked[1:]] + _pairs_of_interest(ranked))
-    pairs = [asdict(pair) for pair in pair_all(results, names, test_size)]
-    values = {"methods": methods, "ranking": ranked, "pairs": pairs, "verdict": verdict(results, test_size)}
-    return cast(dict[str, Any], plain_values(values))
-
-
-def _pairs_of_interest(methods: list[str]) -> list[tuple[str, str]]:
-    """Return the pairs that show whether mixup helps, whether GenLabel does, and GenLabel against its best rival."""
-    rivals = [name for name in methods if name not in {"vanilla", "mixup", "GenLabel", PRIOR_BASELINE}]
-    pairs = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
-    return pairs + ([("GenLabel", rivals[0])] if rivals else [])
-
-
-def _note_prior_baseline(results: pd.DataFrame, test_size: float) -> list[str]:
-    """Return lines on methods that predict the class priors, and on accuracies that are not clearly above theirs."""
-    losses = results.pivot_table(index="split", columns="method", values="log_loss", sort=False)
-    if PRIOR_BASELINE not in losses or len(losses.columns) < 2:
-        return []
-    differences = losses.drop(columns=PRIOR_BASELINE).sub(losses[PRIOR_BASELINE], axis=0).abs().max()
-    reasons = {"boosting": " (its leaves have at least 20 rows, so it does not split small tables)"}
-    same = differences.index[differences < SAME_LOSS_TOLERANCE]
-    lines = [f"{name} predicts the class priors on every split{reasons.get(name, '')}" for name in same]
-    means = results.groupby("method")["accuracy"].mean()
-    best = str(means.drop(PRIOR_BASELINE).idxmax())
-    pairs = pair_all(results, [(best, PRIOR_BASELINE)], test_size, "accuracy")
-    if results["split"].nunique() >= MIN_SPLITS and not all(pair.low > 0 for pair in pairs):
-        guess = f"always guessing the most frequent class ({100.0 * means[PRIOR_BASELINE]:.1f} %)"
-        lines.append(f"no accuracy is clearly above that of {guess}: see the other scores")
-    return lines

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 N_BINS = 10
 """Number of probability bins, of equal width."""
-Z_95 = 1.96
-"""Standard errors to each side of a 95 % interval."""
+Z_95, Z_90 = 1.96, 1.645
+"""Standard errors to each side of a 95 % and of a 90 % interval."""
 
 
 @final
@@ -72,6 +72,12 @@ class PredictionCounts:
     def precision(self) -> NDArray[np.float64]:
         """Precision of each class, (k,); NaN for a class that is never predicted."""
         return _divide(self.confusion.diagonal(), self.confusion.sum(0))
+
+    @property
+    def calibration_gap(self) -> float:
+        """Mean distance of probability and observed frequency over the bins, weighted by predictions, 0 to 1."""
+        size, mass, hits = self.reliability.T
+        return float(np.abs(mass - hits).sum() / max(size.sum(), 1.0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, fit for JSON: the confusion matrix as [row, column, count] of its nonzero entries."""

@@ -28,7 +28,7 @@ from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, save_model
 
-TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "stacked": "stacked"}
+TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "plain training", "stacked": "stacked density"}
 """Methods that can be fitted -> their names in a comparison."""
 READ_SPEC = "read_spec"
 """Name under which a saved model has the `TableReadSpec` of its table."""

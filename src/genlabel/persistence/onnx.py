@@ -82,5 +82,6 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
         network, metadata["compressed"] = compress_classifier(classifier, points)
         log_proba = graph.add("LogSoftmax", to_onnx(network, graph, x), axis=1)
     text = {name: json.dumps(value, default=str) for name, value in metadata.items()}
-    atomic_write(path, graph.model(log_proba, len(classifier.classes_), text).SerializeToString())
+    costs = getattr(classifier, "costs_", None)
+    atomic_write(path, graph.model(log_proba, len(classifier.classes_), text, costs).SerializeToString())
     return Path(path)

@@ -107,10 +107,11 @@ class Graph:
         sure = self.add("Mul", self.add("Exp", result), 1.0 - weights.prior)
         return self.add("Log", self.add("Add", sure, weights.prior * np.exp(prior)))
 
-    def model(self, log_proba: str, k: int, metadata: dict[str, str]) -> Any:
-        """Return the checked model of log-probabilities (m, k), with its metadata."""
+    def model(self, log_proba: str, k: int, metadata: dict[str, str], costs: Any = None) -> Any:
+        """Return the checked model of log-probabilities (m, k), with its metadata; `costs` (k,) choose the class."""
         helper, tensor = self._onnx.helper, self._onnx.TensorProto
-        index = self.add("ArgMax", log_proba, axis=1, keepdims=0)
+        weighted = log_proba if costs is None else self.add("Add", log_proba, np.log(costs))
+        index = self.add("ArgMax", weighted, axis=1, keepdims=0)
         outputs = []
         for name, source, kind, shape in (
             ("log_proba", log_proba, helper.np_dtype_to_tensor_dtype(self.dtype), ["m", k]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
+from textwrap import wrap
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from genlabel.reporting.html import clean_text, shorten
 from genlabel.reporting.svg import set_tips
@@ -24,8 +26,13 @@ HEAT, COOL = "#e8862e", "#4a9bd4"
 THEME_COLORS = {color: f"c{number}" for number, color in enumerate(PALETTE, 1)} | {HEAT: "heat", COOL: "cool"}
 """CSS variable of each color; a dark page gives it another shade."""
 GRAY = PALETTE[7]
-ARM_COLORS = {"vanilla": PALETTE[0], "mixup": PALETTE[1], "GenLabel": PALETTE[2]}
-"""Colors of the methods that differ only in their mixing."""
+ARM_COLORS = {"plain training": PALETTE[0], "mixup": PALETTE[1], "GenLabel": PALETTE[2]}
+ARM_COLORS |= {"no mixing": PALETTE[0], "mixup labels": PALETTE[1], "GenLabel labels": PALETTE[2]}
+"""Colors of the methods of a comparison, and of the arms of a paired experiment, that differ in their mixing."""
+PAGE_WIDTH = 4.2
+"""Inches of a figure of a page, which is as wide as the screen of a phone."""
+MAX_LINE = 20
+"""Characters of a line of the name of a row."""
 
 
 class Interval(NamedTuple):
@@ -90,6 +97,11 @@ def plain_text(text: object, length: int = 200) -> str:
     return clean_text(shorten(text, length)).replace("$", r"\$")
 
 
+def wrap_text(text: str, length: int) -> str:
+    """Return a text on lines of at most `length` characters; words are not cut."""
+    return "\n".join(wrap(text, length, break_long_words=False))
+
+
 def finish_axes(ax: Axes, title: str = "", grid: Literal["both", "x", "y"] | None = "x") -> None:
     """Set the title, draw a pale grid below everything, and remove the frame at the top and the right."""
     ax.set_title(title, fontsize=10)
@@ -108,14 +120,14 @@ def draw_intervals(ax: Axes, rows: Sequence[Interval], axis: str, digits: int = 
             ax.plot([row.low, row.high], [y, y], color=row.color, linewidth=2.5, solid_capstyle="round")
         (mark,) = ax.plot([row.value], [y], "o", color=row.color, markeredgecolor="white", markersize=9)
         set_tips(mark, [tip])
-        value = f"{row.value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+        value = f"{round(row.value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
         ax.text(1.02, y, value, transform=ax.get_yaxis_transform(), va="center", fontsize=9, fontweight="bold")
         if row.note:
             ax.annotate(
                 row.note, (row.value, y), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=8,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
             )  # fmt: skip
-    ax.set_yticks(range(len(rows)), [plain_text(row.name, 30) for row in rows])
+    ax.set_yticks(range(len(rows)), [wrap_text(plain_text(row.name, 34), MAX_LINE) for row in rows])
     ax.set(ylim=(len(rows) - 0.5, -0.7), xlabel=axis)
     ax.margins(x=0.08)
     finish_axes(ax)
@@ -129,7 +141,8 @@ def draw_bars(ax: Axes, bars: Sequence[Bar], axis: str) -> None:
         set_tips(patch, [f"{bar.name}: {bar.text}"])
         end = max(bar.value, bar.end), y
         ax.annotate(bar.text, end, xytext=(5, 0), textcoords="offset points", va="center", fontsize=9)
-    ax.set_yticks(range(len(bars)), [plain_text(bar.name, 30) for bar in bars])
+    ax.set_yticks(range(len(bars)), [plain_text(bar.name, MAX_LINE) for bar in bars])
+    ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.set_ylim(len(bars) - 0.5, -0.5)
     ax.set(xlim=(0.0, 1.2 * max([max(bar.value, bar.end) for bar in bars] or [1.0]) or 1.0), xlabel=axis)
     finish_axes(ax)
@@ -137,9 +150,9 @@ def draw_bars(ax: Axes, bars: Sequence[Bar], axis: str) -> None:
 
 def heat_map_figure(k: int) -> Figure:
     """Return an empty figure whose size suits a heat map of k rows and columns."""
-    cells = {4: (0.95, 0.6), 8: (0.72, 0.48), 14: (0.46, 0.34)}
+    cells = {4: (0.7, 0.6), 8: (0.48, 0.42), 14: (0.34, 0.32)}
     width, height = next((size for max_classes, size in cells.items() if k <= max_classes), (0.3, 0.26))
-    return new_figure(1.9 + width * k, 1.2 + height * k)
+    return new_figure(max(PAGE_WIDTH, 1.5 + width * k), 1.3 + height * k)
 
 
 def draw_heat_map(ax: Axes, names: Sequence[str], cells: Sequence[HeatCell], across: str, down: str) -> None:
@@ -156,7 +169,7 @@ def draw_heat_map(ax: Axes, names: Sequence[str], cells: Sequence[HeatCell], acr
         if cell.text and k <= 26:
             ax.text(cell.column, cell.row, cell.text, ha="center", va="center", fontsize=fontsize)
     labels = [plain_text(name, 20) for name in names]
-    is_rotated = max(map(len, labels), default=0) * k > 45
+    is_rotated = max(map(len, labels), default=0) * k > 30
     ax.set_xticks(range(k), labels, rotation=40 if is_rotated else 0, ha="right" if is_rotated else "center")
     ax.set_yticks(range(k), labels)
     ax.tick_params(length=0, labelsize=9 if k <= 14 else 8)

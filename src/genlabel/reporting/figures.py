@@ -19,7 +19,7 @@ from genlabel.evaluation.comparison import accuracy_in_percent, interval
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.density_check import DensityCheck
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
-from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
+from genlabel.evaluation.diagnosis.paired_experiment import NO_MIXING, PairedExperiment
 from genlabel.reporting import charts
 from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.svg import set_tips
@@ -38,7 +38,7 @@ MAX_CLASSES_PANEL, MAX_CLASSES = 8, 26
 MAX_PAIRS, MAX_CURVES = 12, 3
 
 
-def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float = 0.3) -> Figure:
+def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float = 0.3, narrow: bool = False) -> Figure:
     """Draw accuracy and log-loss of every method: each split as a point, the mean and its 95 % interval.
 
     Parameters
@@ -48,32 +48,40 @@ def plot_comparison(results: pd.DataFrame, title: str = "", *, test_size: float 
     title : str
     test_size : float
         Share of the rows in each test set, as given to `compare`.
+    narrow : bool
+        True puts the log-loss below the accuracy, for the screen of a phone.
 
     Examples
     --------
     >>> results = pd.DataFrame({"method": ["a", "a"], "split": [0, 1], "accuracy": [0.9, 0.95], "log_loss": [0.2, 0.1]})
-    >>> [ax.get_xlabel() for ax in plot_comparison(results, "two splits").axes]
-    ['test accuracy (%): higher is better →', '← test log-loss (nats): lower is better']
+    >>> [ax.get_xlabel().splitlines()[0] for ax in plot_comparison(results, "two splits").axes]
+    ['accuracy on unseen rows (%)', 'log-loss on unseen rows']
     """
     results = accuracy_in_percent(results)
     methods = list(dict.fromkeys(results["method"]))
-    figure = charts.new_figure(10.0, 1.4 + 0.25 * (title.count("\n") + bool(title)) + 0.62 * len(methods))
-    left, right = figure.subplots(1, 2, sharey=True)
+    if narrow:
+        figure = charts.new_figure(charts.PAGE_WIDTH, 2.0 + len(methods))
+        left, right = figure.subplots(2, 1, sharey=True)
+    else:
+        figure = charts.new_figure(10.0, 1.4 + 0.25 * (title.count("\n") + bool(title)) + 0.62 * len(methods))
+        left, right = figure.subplots(1, 2, sharey=True)
     _plot_score(left, results, methods, "accuracy", 1, test_size)
     _plot_score(right, results, methods, "log_loss", 3, test_size)
-    left.set(xlabel="test accuracy (%): higher is better →", ylim=(len(methods) - 0.4, -0.7))
-    left.set_yticks(range(len(methods)), [charts.plain_text(name, 28) for name in methods])
-    scale = ", logarithmic axis" if right.get_xscale() == "log" else ""
-    right.set_xlabel(f"← test log-loss (nats{scale}): lower is better")
+    left.set(xlabel="accuracy on unseen rows (%)\nhigher is better →", ylim=(len(methods) - 0.4, -0.7))
+    left.set_yticks(
+        range(len(methods)), [charts.plain_text(name, charts.MAX_LINE if narrow else 28) for name in methods]
+    )
+    scale = " (logarithmic axis)" if right.get_xscale() == "log" else ""
+    right.set_xlabel(f"log-loss on unseen rows{scale}\n← lower is better")
     if title:
         figure.suptitle(title)
     key: Sequence[tuple[str, dict[str, Any]]] = (
         ("one split", {"marker": "o", "markersize": 4, "alpha": 0.6, "linewidth": 0}),
         ("mean over the splits", {"marker": "D", "markersize": 6, "linewidth": 0}),
-        ("95 % interval of the mean, widened for overlapping splits", {"linewidth": 2.5}),
+        ("95 % interval of the mean over the splits", {"linewidth": 2.5}),
     )
     handles = [Line2D([], [], color=charts.GRAY, label=label, **look) for label, look in key]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(handles=handles, loc="outside lower center", ncols=1 if narrow else 3, frameon=False, fontsize=9)
     return figure
 
 
@@ -141,8 +149,8 @@ def draw_density_check(ax: Axes, check: DensityCheck) -> None:
     for name, value in losses.items():
         color, alpha = (charts.GRAY, 0.4) if name in gains else (charts.PALETTE[2], 1.0)
         bars.append(charts.Bar(name, value, f"{value:.3f}", color, alpha, high.get(name, value)))
-    axis = f"← held-out log-loss (nats, {check.rows} rows): lower is better"
-    charts.draw_bars(ax, bars, f"{axis}\nlines: 95 % interval of the difference to the stacked density")
+    axis = f"log-loss on {check.rows} unseen rows\n← lower is better"
+    charts.draw_bars(ax, bars, f"{axis}\nlines: 95 % interval of the difference\nto the stacked density")
     for y, (name, gain) in enumerate(gains.items(), 1):
         if name in high:
             ax.plot([check.density + gain.low, high[name]], [y, y], color="black", linewidth=1.5)
@@ -154,16 +162,16 @@ def draw_density_check(ax: Axes, check: DensityCheck) -> None:
 def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_classes: int = MAX_CLASSES) -> None:
     """Draw how often mixed samples land among another class: a heat map of the pairs, or a list of the worst ones."""
     pairs, k = mixed.pairs, len(diagnosis.classes)
-    title = f"Mixed samples among another class: {percent(mixed.means['intrusion'])}"
-    title += f"\n({percent(mixed.chance)} with permuted labels)"
-    names = short_names(diagnosis.classes, 18 if k <= 4 else 12)
+    title = f"Mixed rows among another class:\n{percent(mixed.means['intrusion'])}"
+    title += f" ({percent(mixed.chance)} with random labels)"
+    names = short_names(diagnosis.classes, 14 if k <= 4 else 12)
     if k > max_classes:
         worst = diagnosis.to_frame("pairs", MAX_PAIRS)[["class_1", "class_2", "intrusion", "low", "high"]]
         rows = [
             charts.Interval(f"{names[first]} with {names[second]}", share, low, high, charts.PALETTE[1])
             for first, second, share, low, high in worst.itertuples(index=False)
         ]
-        charts.draw_intervals(ax, rows, "share of mixed samples; line: 95 % interval", digits=2)
+        charts.draw_intervals(ax, rows, "share of mixed rows; line: 95 % interval", digits=2)
         ax.set_title(title, fontsize=10)
         return
     classes = diagnosis.classes.tolist()
@@ -171,16 +179,16 @@ def draw_intrusion(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats, max_
     cells = []
     for pair in pairs.to_dict("records"):
         share, low, high = (100 * float(pair[name]) for name in ("intrusion", "low", "high"))
-        text = f"{share:.0f} %\n{low:.0f} to {high:.0f}" if k <= 8 else f"{share:.0f}"
+        text = f"{share:.0f} %\n{low:.0f} to {high:.0f}" if k <= 4 else f"{share:.0f}"
         tip = (
             f"{name_of(pair['class_1'])} with {name_of(pair['class_2'])}: {percent(pair['intrusion'])} of "
-            f"{pair['n_mixed']} mixed samples (95 % interval {percent(pair['low'], 0)} to {percent(pair['high'], 0)})\n"
-            f"with permuted labels {percent(pair['permuted'], 0)}, unlike any row {percent(pair['atypical'], 0)}"
+            f"{pair['n_mixed']} mixed rows (95 % interval {percent(pair['low'], 0)} to {percent(pair['high'], 0)})\n"
+            f"with random labels {percent(pair['permuted'], 0)}, unlike any row {percent(pair['atypical'], 0)}"
         )
         row, column = classes.index(pair["class_2"]), classes.index(pair["class_1"])
         cells.append(charts.HeatCell(row, column, share / 100 / top, text, tip))
     charts.draw_heat_map(ax, list(names.values()), cells, across="class of one parent", down="class of the other")
-    if k <= 8:
+    if k <= 4:
         ax.set_xlabel(f"{ax.get_xlabel()}\nbelow the share: 95 % interval, in %")
     ax.set_title(title, fontsize=10)
 
@@ -193,7 +201,7 @@ def draw_label_distance(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats)
     bins = [weighted["lam_low"], weighted["lam_high"]]
     overall = (mass * weighted["total_variation"]).groupby(bins).sum() / mass.groupby(bins).sum()
     middles = [(low + high) / 2 for low, high in overall.index]
-    ax.plot(middles, overall, "o-", color="black", linewidth=2, label="all mixed samples")
+    ax.plot(middles, overall, "o-", color="black", linewidth=2, label="all mixed rows")
     worst = mixed.pairs.sort_values("total_variation", ascending=False).head(MAX_CURVES)
     for color, first, second in zip(charts.PALETTE, worst["class_1"], worst["class_2"], strict=False):
         of_pair = lambdas[(lambdas["class_1"] == first) & (lambdas["class_2"] == second)]
@@ -206,19 +214,17 @@ def draw_label_distance(ax: Axes, diagnosis: Diagnosis, mixed: MixedSampleStats)
 
 
 def draw_gains(ax: Axes, experiment: PairedExperiment) -> None:
-    """Draw the gains of the paired experiment with their intervals, affinity and diversity in words."""
+    """Draw the gains of the paired experiment with their intervals, around a line at zero."""
     ax.axvline(0.0, color="black", linewidth=1.0)
     rows = []
     for name, gain in experiment.gains.items():
-        arm, _, rival = name.partition(" over ")
-        note = f"affinity {experiment.affinity[arm]:.2f}, diversity {experiment.diversity[arm]:.2f}"
-        rows.append(charts.Interval(name, *gain, charts.ARM_COLORS[arm], note if rival == "vanilla" else ""))
-    charts.draw_intervals(ax, rows, "gain in held-out log-loss (nats): higher is better →\nline: 95 % interval")
+        rows.append(charts.Interval(name, *gain, charts.ARM_COLORS[name.partition(" over ")[0]]))
+    charts.draw_intervals(ax, rows, "fall of the log-loss; line: 90 % interval\nhigher is better →")
     reach = 1.15 * max(abs(end) for end in ax.get_xlim())
     if np.isfinite(reach):
         ax.set_xlim(-reach, reach)
-    ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.set_title(f"Paired experiment: plain training has log-loss {experiment.log_loss['vanilla']:.3f}", fontsize=10)
+    ax.xaxis.set_major_locator(MaxNLocator(4, symmetric=True))
+    ax.set_title(f"Without mixing the log-loss is {experiment.log_loss[NO_MIXING]:.3f}", fontsize=10)
 
 
 def short_names(classes: Any, length: int) -> dict[Any, str]:

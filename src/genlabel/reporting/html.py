@@ -73,6 +73,15 @@ def shorten(text: object, length: int = 24, tail: bool = True) -> str:
     return line[: length - 1 - end].rstrip() + "…" + line[len(line) - end :].lstrip()
 
 
+def capitalize(text: str) -> str:
+    """Return a text with its first letter as a capital.
+
+    >>> capitalize("no difference to GenLabel")
+    'No difference to GenLabel'
+    """
+    return text[:1].upper() + text[1:]
+
+
 def percent(share: float, digits: int = 1) -> str:
     """Return a share in percent."""
     return f"{100 * share:.{digits}f} %"
@@ -80,7 +89,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 def signed(value: float, digits: int = 3) -> str:
     """Return a number with its sign."""
-    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def name_of(text: object, length: int = MAX_NAME) -> str:

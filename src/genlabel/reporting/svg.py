@@ -23,6 +23,8 @@ RASTER_DPI, MAX_IMAGE_COLORS = 120, 96
 """Resolution and maximum of colors of the rasterized parts."""
 CSS_PIXELS = 96
 """Pixels of an inch in CSS."""
+MIN_ZOOM = 0.75
+"""Share of its size to which a figure shrinks on a narrow screen, where it may grow on a wide one."""
 DECIMALS = {"d": 1, "x": 1, "y": 1, "width": 1, "height": 1, "transform": 4}
 """Decimals of the numbers in an attribute."""
 PNG = "data:image/png;base64,"
@@ -43,13 +45,19 @@ def set_tips(artist: Artist, texts: Sequence[str]) -> None:
 
 
 def inline_svg(
-    figure: Figure, name: str, title: str, description: str = "", theme_colors: Mapping[str, str] | None = None
+    figure: Figure,
+    name: str,
+    title: str,
+    description: str = "",
+    theme_colors: Mapping[str, str] | None = None,
+    zoom: float = 1.0,
 ) -> Markup:
     """Return a figure as an `svg` element; black, white and pale grays become the theme's text, background and lines.
 
     Its ids start with `name`, which must be unique in the page. The title (a name, or a sentence that says what it
     shows) and the longer description are for screen readers. `theme_colors` are CSS variables by color, such as
-    {"#0072b2": "c1"}; other colors are the same in both themes.
+    {"#0072b2": "c1"}; other colors are the same in both themes. The figure grows to `zoom` times its size, and
+    shrinks to `MIN_ZOOM` times, below which its box scrolls.
 
     >>> "<title>a &lt; b</title>" in inline_svg(Figure(), "a", "a < b")
     True
@@ -79,7 +87,11 @@ def inline_svg(
             part.set("style", COLOR.sub(lambda match: _theme_color(match, theme_colors or {}), part.attrib["style"]))
     width, height = (inches * CSS_PIXELS for inches in figure.get_size_inches())
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "class": "matplotlib"}
-    root.attrib["style"] = f"fill: var(--text); max-width: {width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
+    root.attrib["style"] = (
+        f"fill: var(--text); max-width: {zoom * width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
+    )
+    if zoom > 1.0:
+        root.attrib["style"] += f"; min-width: {MIN_ZOOM * width:.0f}px"
     for position, (tag, text) in enumerate({"title": title, "desc": description}.items()):
         if text:
             element = ET.Element(tag)

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from genlabel.evaluation.diagnosis import Diagnosis
     from genlabel.evaluation.explanation import Explanation
     from genlabel.evaluation.records.schema import RecordSet
+    from genlabel.reporting.findings import Findings
 
 MAX_WARNINGS = 5
 FILE_WIDTH = 120
 """Characters of a line of a table where the output is not a terminal."""
 COLUMNS = (
-    ("log-loss", "log_loss", 4, True),
-    ("accuracy %", "accuracy", 2, True),
+    ("log-loss", "log_loss", 3, True),
+    ("accuracy %", "accuracy", 1, True),
     ("balanced %", "balanced_accuracy", 1, False),
     ("AUC", "auc", 3, False),
     ("Brier", "brier", 3, False),
-    ("calibration", "calibration_error", 3, False),
     ("s per fit", "seconds", 2, False),
 )
 """Title, score, digits, and whether the standard deviation is shown."""
@@ -76,7 +76,7 @@ def failure_lines(failures: Mapping[Any, str]) -> list[str]:
     """Return a line for each failure; equal errors of one dataset make one line with the number of further trials.
 
     >>> from genlabel.evaluation.records.schema import Fit
-    >>> failure_lines({Fit(61, "mixup", 0): "OSError: not there", Fit(61, "vanilla", 0): "OSError: not there"})
+    >>> failure_lines({Fit(61, "mixup", 0): "OSError: not there", Fit(61, "plain training", 0): "OSError: not there"})
     ['failed: 61, mixup and 1 more: OSError: not there']
     """
     trials: dict[tuple[Any, str], list[Any]] = {}
@@ -126,10 +126,18 @@ class ComparisonView(NamedTuple):
     """Splits and settings in words."""
     notes: list[str]
     failures: list[str]
+    fit_command: str = ""
+    """Command that fits a model to the table, without its method."""
 
     @classmethod
     def from_records(
-        cls, table: Table, records: RecordSet, test_size: float, settings: str, warning_counts: dict[str, int]
+        cls,
+        table: Table,
+        records: RecordSet,
+        test_size: float,
+        settings: str,
+        warning_counts: dict[str, int],
+        fit_command: str = "",
     ) -> ComparisonView:
         """Return the view of the records of a comparison, with the warnings issued outside its fits."""
         from genlabel.data.tables.splits import describe_splits
@@ -144,26 +152,33 @@ class ComparisonView(NamedTuple):
             f"{describe_splits(table)}: {splits}, {test_size:.0%} of the rows held out, {settings}",
             [*table.notes, *warning_lines([warning_counts, *records.frame["warnings"]])],
             failure_lines(records.failures),
+            fit_command,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table and its comparison as plain values."""
-        from genlabel.evaluation.comparison import as_plain
-
         about = {"splits": self.settings, "notes": self.notes, "failed": self.failures}
-        return table_dict(self.table) | about | as_plain(self.results, self.test_size)
+        return table_dict(self.table) | about | self.findings.to_dict()
+
+    @property
+    def findings(self) -> Findings:
+        """Values and sentences of the comparison."""
+        from genlabel.reporting.findings import Findings
+
+        return Findings(self.results, None, self.test_size, self.fit_command)
 
     def print(self, *lines: str) -> None:
-        """Print the scores, the verdict, the table, the chosen parameters, notes, further lines, and failures."""
+        """Print the verdict, the scores, the table, the chosen parameters, notes, further lines, and failures."""
         from genlabel.data.tables.columns import describe_columns
-        from genlabel.evaluation.comparison import accuracy_in_percent, rank_methods, summarize, verdict
+        from genlabel.evaluation.comparison import accuracy_in_percent, summarize
 
-        summary = summarize(accuracy_in_percent(self.results))
-        print_scores(summary, rank_methods(self.results))
+        findings = self.findings
+        print_findings(findings)
+        print_scores(summarize(accuracy_in_percent(self.results)), findings.ranking)
         columns = describe_columns(self.table.columns, self.table.X)
         about = [f"{describe_table(self.table)}; {self.settings}", *columns, *chosen_lines(self.results)]
         notes = [f"note: {text}" for text in self.notes]
-        for line in [*verdict(self.results, self.test_size), "", *about, *notes, *lines, *self.failures]:
+        for line in [*about, *notes, *lines, *self.failures]:
             print_line(line)
 
     def write_report(
@@ -181,7 +196,8 @@ class ComparisonView(NamedTuple):
         options: dict[str, Any] = {"settings": {"splits": self.settings, **choices}, "command": command}
         options["explanation"] = explanation
         all_notes = [*self.notes, *notes]
-        write_report(path, self.table, self.results, diagnosis, test_size=self.test_size, notes=all_notes, **options)
+        options |= {"notes": all_notes, "fit_command": self.fit_command}
+        write_report(path, self.table, self.results, diagnosis, test_size=self.test_size, **options)
 
     def plot(self) -> Figure:
         """Draw all methods but the prior baseline, which lies far from the others."""
@@ -192,6 +208,18 @@ class ComparisonView(NamedTuple):
         shown = self.results[self.results["method"] != PRIOR_BASELINE]
         title = f"{plain_text(describe_table(self.table))}\n{plain_text(self.settings)}"
         return plot_comparison(shown if len(shown) else self.results, title, test_size=self.test_size)
+
+
+def print_findings(findings: Findings) -> None:
+    """Print what to train, whether mixing matters and how far to trust it, with the next command."""
+    for line in findings.headline:
+        print_line(line)
+    if findings.next_command:
+        print_line(f"next: {findings.next_command}")
+    for question, lines in findings.answers.items():
+        print_line(f"\n{question}")
+        for line in lines:
+            print_line(f"  {line}")
 
 
 def chosen_lines(results: pd.DataFrame) -> list[str]:
@@ -214,7 +242,7 @@ def chosen_lines(results: pd.DataFrame) -> list[str]:
         if weights:
             network, density, prior = (sum(column) / len(weights) for column in zip(*weights, strict=True))
             mean = f"{network:.2f} network, {density:.2f} stacked density, {prior:.2f} class priors"
-            parts.append(f"mean pool weights {mean}")
+            parts.append(f"weights in the combined prediction (they need not add up to 1): {mean}")
         if parts:
             lines.append(f"{name} chose {'; '.join(parts)}")
     return lines

@@ -16,7 +16,7 @@ from sklearn.datasets import load_iris
 from genlabel import MixupClassifier, diagnose
 from genlabel._progress import LambdaCallback, use_callback
 from genlabel.evaluation.diagnosis import Diagnosis
-from genlabel.evaluation.diagnosis.diagnose import SENTENCES
+from genlabel.evaluation.diagnosis.diagnose import SENTENCES, decide_verdict
 from genlabel.evaluation.diagnosis.paired_experiment import LEARNING_RATES, WEIGHT_DECAYS, train_arms
 from genlabel.reporting import plot_diagnosis
 
@@ -71,11 +71,13 @@ each_table = pytest.mark.parametrize("name", TABLES)
 def test_permuted_labels_are_not_trusted() -> None:
     diagnosis = diagnosis_of("permuted")
     assert diagnosis.verdict.word == "not trusted"
+    assert not diagnosis.density_check.trusted
     assert diagnosis.mixed is None
-    assert diagnosis.experiment is None
-    assert "does not beat the class priors" in str(diagnosis)
+    assert diagnosis.experiment is not None
+    assert diagnosis.regions is None
+    assert "not clearly better than the class priors" in str(diagnosis)
     assert len(plot_diagnosis(diagnosis).axes) == 1
-    for frame in ("mixed_samples", "pairs", "lambda", "experiment"):
+    for frame in ("mixed_samples", "pairs", "lambda"):
         with pytest.raises(ValueError, match="verdict"):
             diagnosis.to_frame(frame)
 
@@ -125,6 +127,15 @@ def test_mixed_samples_name_rows_of_the_table_and_both_labels(name: str) -> None
     assert frame["typicality"].between(0, 1).all()
 
 
+def test_numeric_classes_keep_their_names() -> None:
+    mixed = diagnosis_of("iris").mixed
+    assert mixed is not None
+    numbers = {"setosa": 0, "versicolor": 1, "virginica": 2}
+    pairs = mixed.pairs.assign(class_1=mixed.pairs["class_1"].map(numbers), class_2=mixed.pairs["class_2"].map(numbers))
+    verdict = decide_verdict(diagnosis_of("iris").density_check, mixed._replace(pairs=pairs), None)
+    assert any(" 0 with 2:" in reason for reason in verdict.reasons)
+
+
 def test_class_of_one_row_is_mixed_with_others_only() -> None:
     pairs = diagnosis_of("awkward").to_frame("pairs", None)
     assert not ((pairs["class_1"] == "one") & (pairs["class_2"] == "one")).any()
@@ -139,14 +150,14 @@ def test_gains_are_differences_of_losses() -> None:
         first, second = name.split(" over ")
         assert gain.mean == pytest.approx(experiment.log_loss[second] - experiment.log_loss[first])
         assert gain.low < gain.mean < gain.high
-    for name in ("mixup", "GenLabel"):
+    for name in ("mixup labels", "GenLabel labels"):
         assert experiment.diversity[name] == pytest.approx(
-            experiment.training_loss[name] / experiment.training_loss["vanilla"]
+            experiment.training_loss[name] / experiment.training_loss["no mixing"]
         )
     frame = diagnosis_of("iris").to_frame("experiment")
-    assert list(frame.index) == ["vanilla", "mixup", "GenLabel"]
-    assert frame.loc["mixup", "gain"] == pytest.approx(
-        frame.loc["vanilla", "log_loss"] - frame.loc["mixup", "log_loss"]
+    assert list(frame.index) == ["no mixing", "mixup labels", "GenLabel labels"]
+    assert frame.loc["mixup labels", "gain"] == pytest.approx(
+        frame.loc["no mixing", "log_loss"] - frame.loc["mixup labels", "log_loss"]
     )
 
 
@@ -159,10 +170,10 @@ def test_arms_equal_the_baseline_classifier() -> None:
         "calibrate": False,
         "random_state": 0,
     }
-    vanilla = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
+    unmixed = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
     mixup = MixupClassifier(clean_fraction=0.75).set_params(**common).fit(X, y)
-    np.testing.assert_allclose(arms["vanilla"].predict_proba(X), vanilla.predict_proba(X), atol=1e-3)
-    np.testing.assert_allclose(arms["mixup"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(arms["no mixing"].predict_proba(X), unmixed.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(arms["mixup labels"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
 
 
 @each_table
@@ -190,7 +201,7 @@ def test_progress_is_reported_and_the_result_is_reproducible() -> None:
 
 def test_large_tables_are_subsampled_with_a_note() -> None:
     X, y = permuted()
-    diagnosis = diagnose(X, y, max_rows=75)
+    diagnosis = diagnose(X, y, max_rows=75, cv=2)
     assert diagnosis.n == 150
     assert diagnosis.density_check.rows <= 75
     assert diagnosis.notes == ["150 rows; a stratified sample of about 75 was used"]

@@ -213,6 +213,7 @@ BETTER, SAME, WORSE = (
     MeanDifference(0.0, -0.02, 0.02),
     MeanDifference(-0.05, -0.09, -0.01),
 )
+UNCLEAR = MeanDifference(0.0, -0.03, 0.01)
 TINY = MeanDifference(0.001, 0.0005, 0.0015)
 
 
@@ -223,11 +224,12 @@ TINY = MeanDifference(0.001, 0.0005, 0.0015)
         (BETTER, BETTER, SAME, "GenLabel"),
         (BETTER, BETTER, WORSE, "mixup"),
         (BETTER, SAME, SAME, "mixup"),
-        (WORSE, WORSE, SAME, "vanilla"),
-        (SAME, WORSE, SAME, "vanilla"),
+        (WORSE, WORSE, SAME, "no mixing"),
+        (SAME, WORSE, SAME, "no mixing"),
         (WORSE, SAME, BETTER, "not mixup"),
-        (SAME, SAME, SAME, "no difference"),
-        (TINY, TINY, SAME, "no difference"),
+        (SAME, SAME, SAME, "negligible"),
+        (TINY, TINY, SAME, "negligible"),
+        (UNCLEAR, SAME, SAME, "unclear"),
     ],
 )
 def test_verdict_follows_from_the_gains(
@@ -235,3 +237,13 @@ def test_verdict_follows_from_the_gains(
 ) -> None:
     assert choose_verdict(mixup, genlabel, difference) == word
     assert word in SENTENCES
+
+
+@pytest.mark.parametrize(
+    "mixup, genlabel, word",
+    [(SAME, BETTER, "not trusted"), (BETTER, WORSE, "mixup"), (WORSE, BETTER, "not mixup"), (SAME, SAME, "negligible")],
+)
+def test_labels_of_an_untrusted_density_are_never_recommended(
+    mixup: MeanDifference, genlabel: MeanDifference, word: str
+) -> None:
+    assert choose_verdict(mixup, genlabel, SAME, trusted=False) == word

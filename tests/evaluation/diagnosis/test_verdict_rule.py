@@ -20,11 +20,14 @@ def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def planted_records(count: int = 60) -> list[dict[str, Any]]:
-    """Return records: GenLabel helps where `odd` > 0.5, mixup never; the paired run is noise; some are not trusted."""
+    """Return records: GenLabel helps where `odd` > 0.5, mixup never; the paired run shows it; some are not trusted."""
     rng, records = np.random.default_rng(0), []
+    names = ["mixup labels over no mixing", "GenLabel labels over no mixing", "GenLabel labels over mixup labels"]
     for number in range(1, count + 1):
-        odd, noise = float(rng.random()), float(rng.normal())
+        odd = float(rng.random())
         helps = odd > 0.5
+        gains = dict(zip(names, [0.0, *[0.1 if helps else -0.1] * 2], strict=True))
+        errors = {f"{name}, in standard errors": 50.0 * gain for name, gain in gains.items()}
         records.append(
             {
                 "id": number,
@@ -32,13 +35,13 @@ def planted_records(count: int = 60) -> list[dict[str, Any]]:
                 "n": 100,
                 "d": 5,
                 "k": 2,
-                "verdict": "not trusted" if number % 10 == 0 else "GenLabel" if helps else "vanilla",
+                "trusted": number % 10 != 0,
                 "diagnosis seconds": 1.0,
                 "seconds": 1.0,
-                "signals": {"odd": odd, "GenLabel over vanilla": noise, "mixup over vanilla": noise},
+                "signals": {"odd": odd, **gains, **errors},
                 "gains": {
-                    "GenLabel over vanilla": {"mean": 0.1 if helps else -0.1, "error": 0.01},
-                    "mixup over vanilla": {"mean": -0.001, "error": 0.01},
+                    names[1]: {"mean": 0.1 if helps else -0.1, "error": 0.01},
+                    names[0]: {"mean": -0.001, "error": 0.01},
                 },
             }
         )
@@ -102,5 +105,7 @@ def test_page_equals_the_records(script: dict[str, Any]) -> None:
         for line, cell in zip(lines, reversed(table[name]), strict=True):
             assert line.split("right on ")[1].split(" (")[0] in cell, name
     assert "a diagnosis took 11 s (median)" in report
-    for count in ("no difference 104", "not trusted 29"):
+    counts = ("unclear 84", "negligible 23", "not trusted 19", "within 0.02 on 22 of 23")
+    for count in counts:
         assert count in report
+    assert "22 of 23" in page

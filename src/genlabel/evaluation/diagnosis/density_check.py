@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from genlabel.data.folds import grouped_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
-from genlabel.evaluation.prediction_counts import Z_95
+from genlabel.evaluation.prediction_counts import Z_90, Z_95
 from genlabel.metrics import MIN_PROBABILITY, row_losses
 
 MAX_FOLDS = 6
@@ -24,7 +24,7 @@ Values = NDArray[np.float64]
 
 
 class MeanDifference(NamedTuple):
-    """Mean difference over the same rows, with its 95 % interval."""
+    """Mean difference over the same rows, with its interval: 90 % of training methods, 95 % of fixed models."""
 
     mean: float
     low: float
@@ -32,12 +32,12 @@ class MeanDifference(NamedTuple):
 
 
 def mean_difference(first: Values, second: Values, fold: NDArray[np.intp] | None = None) -> MeanDifference:
-    """Return the mean of `first - second`, losses (n,) of the same held-out rows, with its 95 % interval.
+    """Return the mean of `first - second`, losses (n,) of the same held-out rows, with its interval.
 
-    Without `fold` the rows are taken as independent and the models as fixed. With `fold` (n,), the interval is that of
-    the training methods: the variance of the mean over K folds is s^2 (1/K + 1/(K - 1)), because their training rows
-    overlap (Nadeau and Bengio, 2003). Here s^2 is the larger of two variances of the fold means: the observed one, and
-    the one that follows from the variance of the rows.
+    Without `fold` the rows are taken as independent and the models as fixed, and the interval has 95 %. With `fold`
+    (n,), it is the 90 % interval of the training methods, which is rather too wide: the variance of the mean over K
+    folds is s^2 (1/K + 1/(K - 1)), because their training rows overlap (Nadeau and Bengio, 2003). Here s^2 is the
+    larger of two variances of the fold means: the observed one, and the one that follows from the variance of the rows.
     """
     difference = first - second
     mean, variance = float(difference.mean()), float("inf")
@@ -48,7 +48,7 @@ def mean_difference(first: Values, second: Values, fold: NDArray[np.intp] | None
         count = len(fold_means)
         spread = max(float(fold_means.var(ddof=1)), float(difference.var(ddof=1)) * count / len(difference))
         variance = spread * (1.0 / count + 1.0 / (count - 1))
-    half_width = Z_95 * float(np.sqrt(variance))
+    half_width = (Z_95 if fold is None else Z_90) * float(np.sqrt(variance))
     return MeanDifference(mean, mean - half_width, mean + half_width)
 
 
@@ -94,13 +94,14 @@ def check_density(
     own, logistic, prior = (f"{mean[name]:.3f}" for name in ("density", "logistic", "prior"))
     reasons = []
     if beats_prior and keeps_up:
-        reasons.append(f"the stacked density knows the classes: held-out log-loss {own}, class priors {prior}")
+        start = "the stacked density (a model of the rows of each class) tells the classes apart"
+        reasons.append(f"{start}: log-loss {own} on unseen rows, class priors {prior}")
     if not beats_prior:
-        problem = "the stacked density does not beat the class priors beyond the noise"
-        reasons.append(f"{problem}: held-out log-loss {own} against {prior}")
+        problem = "the stacked density (a model of the rows of each class) is not clearly better than the class priors"
+        reasons.append(f"{problem}: log-loss {own} against {prior} on unseen rows")
     if not keeps_up:
         problem = "logistic regression is clearly better than the stacked density"
-        reasons.append(f"{problem}: held-out log-loss {logistic} against {own}")
+        reasons.append(f"{problem}: log-loss {logistic} against {own} on unseen rows")
     losses = (mean["density"], mean["logistic"], mean["prior"])
     return DensityCheck(beats_prior and keeps_up, reasons, len(rows), *losses, over_prior, over_logistic)
 

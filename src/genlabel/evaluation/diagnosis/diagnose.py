@@ -18,33 +18,43 @@ from genlabel._validation import check_choice, check_count, check_interval, chec
 from genlabel.data.folds import make_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.estimators import GenLabelClassifier
-from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.estimators.validation import validate_fit_input
+from genlabel.evaluation.comparison import describe_gain
 from genlabel.evaluation.diagnosis.density_check import DensityCheck, MeanDifference, check_density
-from genlabel.evaluation.diagnosis.mixed_samples import AVERAGED, MAX_PAIRS, MixedSampleStats, measure_mixed_samples
+from genlabel.evaluation.diagnosis.mixed_samples import (
+    AVERAGED,
+    MAX_PAIRS,
+    MixedSampleStats,
+    measure_mixed_samples,
+)
 from genlabel.evaluation.diagnosis.paired_experiment import (
+    COMPARISONS,
     MIXING_ARMS,
+    NO_MIXING,
     DecisionRegions,
     PairedExperiment,
     decision_regions,
     run_paired_experiment,
     train_arms,
 )
-from genlabel.evaluation.prediction_counts import Z_95, PredictionCounts
+from genlabel.evaluation.prediction_counts import Z_90, PredictionCounts
 from genlabel.evaluation.records.schema import plain_values
 from genlabel.labeling import GenLabel
 from genlabel.model_selection.splits import LabeledData
 
 NEGLIGIBLE_GAIN = 0.002
 """Difference of log-losses, in nats, that counts as none."""
+MAX_NEGLIGIBLE = 0.02
+"""Difference of log-losses, in nats, that does not matter; the intervals of "negligible" gains lie within it."""
 SENTENCES = {
-    "GenLabel": "Mixing helps here, with the labels of the stacked density.",
+    "GenLabel": "Mixing helps here, if the mixed rows have GenLabel's labels.",
     "mixup": "Mixing helps here, with mixup's own labels.",
-    "vanilla": "Mixing hurts here: use plain training.",
-    "no difference": "Mixing makes no difference here beyond the noise.",
-    "not mixup": "Mixup's labels hurt here; those of the stacked density neither hurt nor help beyond the noise.",
+    NO_MIXING: "Mixing hurts here: train without it.",
+    "not mixup": "Mixing with mixup's labels hurts here.",
+    "negligible": f"Mixing does not matter here: it changes the log-loss by less than {MAX_NEGLIGIBLE} either way.",
+    "unclear": "There are too few rows to tell whether mixing helps here.",
+    "not trusted": "Whether mixing helps here is unclear, and GenLabel's labels cannot be trusted.",
     "not tried": "There are too few rows to hold any out, so mixing was not tried.",
-    "not trusted": "The stacked density cannot be trusted here, so mixing was not tried.",
 }
 """Sentence of each verdict."""
 MAX_PRINTED = 3
@@ -78,10 +88,11 @@ class Diagnosis:
     notes: list[str]
     """Sentences about rows and pairs that were left out."""
     mixed: MixedSampleStats | None = None
-    """Measurements of mixed samples; None where the stacked density is not trusted, like the next two."""
+    """Measurements of mixed samples; None where the stacked density is not trusted."""
     experiment: PairedExperiment | None = None
+    """The paired experiment; None where no row can be held out."""
     regions: DecisionRegions | None = None
-    """Decision regions, where there are two features."""
+    """Decision regions, where there are two features and the stacked density is trusted."""
 
     @property
     def signals(self) -> dict[str, float]:
@@ -93,10 +104,10 @@ class Diagnosis:
             **(mixed.means if mixed is not None else dict.fromkeys(AVERAGED, np.nan)),
             "permuted intrusion": mixed.chance if mixed is not None else np.nan,
         }
-        for name in ("mixup over vanilla", "GenLabel over vanilla", "GenLabel over mixup"):
+        for name in (f"{arm} over {rival}" for arm, rival in COMPARISONS):
             mean, _, high = experiment.gains[name] if experiment is not None else (np.nan,) * 3
             signals[name] = mean
-            signals[f"{name}, in standard errors"] = 0.0 if high == mean else Z_95 * mean / (high - mean)
+            signals[f"{name}, in standard errors"] = 0.0 if high == mean else Z_90 * mean / (high - mean)
         for name in MIXING_ARMS:
             signals[f"affinity, {name}"] = experiment.affinity[name] if experiment is not None else np.nan
             diversity = experiment.diversity[name] if experiment is not None else np.nan
@@ -163,22 +174,22 @@ class Diagnosis:
         parts = [
             f"Diagnosis of {self.n} rows, {self.d} features, {len(self.classes)} classes\n\n{self.verdict.sentence}",
             "\n".join(f"- {reason}" for reason in self.verdict.reasons),
-            f"Held-out log-loss (nats, {check.rows} rows)\n"
+            f"Log-loss on unseen rows ({check.rows} rows; lower is better)\n"
             + "\n".join(f"  {name:20} {value:.3f}" for name, value in losses.items()),
         ]
         if self.mixed is not None:
             columns = ["class_1", "class_2", "intrusion", "low", "high", "permuted", "atypical", "total_variation"]
             table = self.to_frame("pairs", MAX_PRINTED)[columns].to_string(index=False, float_format=number)
-            parts.append(f"Pairs of classes whose mixed samples land among another class most often\n{table}")
+            parts.append(f"Pairs of classes whose mixed rows land among another class most often\n{table}")
             columns = ["row_1", "row_2", "class_1", "class_2", "lam", "mixup_label", "density_label", "total_variation"]
             frame = self.to_frame("mixed_samples", None)
             has_both = frame["lam"].between(MIN_PARENT_WEIGHT, 1.0 - MIN_PARENT_WEIGHT)
             shown = frame[has_both].head(MAX_PRINTED)[columns]
-            heading = "Mixed samples, with a tenth of either parent at least, whose labels differ most"
+            heading = "Mixed rows, with a tenth of either parent at least, whose labels differ most"
             parts.append(f"{heading}\n{shown.to_string(index=False, float_format=number)}")
         if self.experiment is not None:
             rows, folds = self.experiment.rows, self.experiment.folds
-            heading = f"Paired experiment: networks alone, {rows} rows held out in {folds} folds"
+            heading = f"Short experiment: networks alone, {rows} rows held out in {folds} folds; gain: fall of log-loss"
             table = self.experiment.to_frame().rename_axis(None).to_string(float_format=number, na_rep="")
             parts.append(f"{heading}\n{table}")
         if self.notes:
@@ -201,11 +212,10 @@ def diagnose(
 ) -> Diagnosis:
     """Find out whether mixing helps on a table, with which labels, and why.
 
-    First, the stacked density is checked on held-out rows; if it is no better than the class priors, the diagnosis
-    ends. Then mixed samples of every pair of classes are drawn: do they land among another class (compared with
-    permuted labels), are they like any row, how far are mixup's labels from those of the stacked density? Last, three
-    networks that differ only in their mixed samples are measured on the same held-out rows; their gains give the
-    verdict.
+    First, the stacked density is checked on held-out rows. If it is better than the class priors, mixed samples of
+    every pair of classes are drawn: do they land among another class (compared with permuted labels), are they like any
+    row, how far are mixup's labels from those of the stacked density? Last, three networks that differ only in their
+    mixed samples are measured on the same held-out rows; their gains give the verdict.
 
     Parameters
     ----------
@@ -263,19 +273,17 @@ def diagnose(
             folds = make_folds(StackedDensity().cv, index, random_state, classes=names, groups=data.groups)
             density = StackedDensity(cv=folds, random_state=random_state).fit(points, index)
             check = check_density(density, points, index, random_state, data.groups)
-        untrusted = DiagnosisVerdict("not trusted", SENTENCES["not trusted"], check.reasons)
-        result = Diagnosis(untrusted, check, n_rows, data.X.shape[1], names, settings, notes)
-        if not check.trusted:
-            return result
-        with progress.stage("mixed samples"):
-            mixed = measure_mixed_samples(data, density, points, n_mixed, alpha, random_state)
+        mixed = None
+        if check.trusted:
+            with progress.stage("mixed samples"):
+                mixed = measure_mixed_samples(data, density, points, n_mixed, alpha, random_state)
         arm_settings = (alpha, clean_fraction, random_state)
         with progress.stage("paired experiment"):
             experiment = run_paired_experiment(
                 data.X, index, cv, *arm_settings, data.groups, names, lambda done: progress.update(done, 1.0)
             )
         regions = None
-        if in_plane and experiment is not None:
+        if in_plane and mixed is not None and experiment is not None:
             with progress.stage("decision regions"):
                 labeler = GenLabel.from_fitted(density)
                 arms = train_arms(data.X, names[index], *arm_settings, data.groups)
@@ -283,7 +291,8 @@ def diagnose(
                 models["stacked density"] = lambda X: labeler.log_posterior(scaler(X))
                 regions = decision_regions(data.X, models)
         verdict = decide_verdict(check, mixed, experiment)
-        return replace(result, verdict=verdict, mixed=mixed, experiment=experiment, regions=regions)
+        d = data.X.shape[1]
+        return Diagnosis(verdict, check, n_rows, d, names, settings, notes, mixed, experiment, regions)
 
 
 def _limit_size(data: LabeledData, max_rows: int, seed: int) -> tuple[LabeledData, list[str]]:
@@ -301,49 +310,56 @@ def _limit_size(data: LabeledData, max_rows: int, seed: int) -> tuple[LabeledDat
 
 
 def decide_verdict(
-    check: DensityCheck, mixed: MixedSampleStats, experiment: PairedExperiment | None
+    check: DensityCheck, mixed: MixedSampleStats | None, experiment: PairedExperiment | None
 ) -> DiagnosisVerdict:
-    """Return the verdict where the stacked density is trusted: what the paired experiment shows beyond its noise.
-
-    Intrusion, typicality and labels are shown as reasons, but do not decide it.
-    """
-    mean = mixed.means
-    worst = mixed.pairs.iloc[int(mixed.pairs["low"].argmax())]
-    intrusion = (
-        f"{100 * mean['intrusion']:.1f} % of mixup's mixed samples land among another class "
-        f"({100 * mixed.chance:.1f} % with permuted labels)"
-    )
-    if worst["intrusion"] > 0:
-        low, high = 100 * worst["low"], 100 * worst["high"]
-        pair = f"{worst['class_1']} with {worst['class_2']}"
-        intrusion += f", most clearly {pair}: {100 * worst['intrusion']:.0f} % ({low:.0f} to {high:.0f} %)"
-    reasons = [
-        *check.reasons,
-        intrusion,
-        f"{100 * mean['atypical']:.0f} % of the mixed samples are unlike any training row "
-        f"(typicality of {TYPICALITY_THRESHOLD} or less)",
-        f"mixup's labels and the stacked density's differ by {mean['total_variation']:.2f} (0 same, 1 disjoint)",
-    ]
+    """Return the verdict, which the gains of the paired experiment decide; all measurements are its reasons."""
+    reasons = list(check.reasons)
+    if mixed is not None:
+        mean, worst = mixed.means, mixed.clearest_pair
+        reasons.append(
+            f"{100 * mean['intrusion']:.1f} % of mixed rows end up nearest to a class that neither parent has; with "
+            f"random labels {100 * mixed.chance:.1f} % would"
+        )
+        if worst["intrusion"] > 0:
+            low, high = 100 * worst["low"], 100 * worst["high"]
+            pair = f"{worst['class_1']} with {worst['class_2']}"
+            reasons[-1] += f"; most of {pair}: {100 * worst['intrusion']:.0f} % ({low:.0f} to {high:.0f} %)"
+        reasons += [
+            f"{100 * mean['atypical']:.0f} % of mixed rows are unlike any row of the table",
+            f"mixup's labels and GenLabel's differ by {mean['total_variation']:.2f} on average (0 same, 1 no class in "
+            "common)",
+        ]
     if experiment is None:
         return DiagnosisVerdict("not tried", SENTENCES["not tried"], reasons)
-    gains = []
-    for name, gain in experiment.gains.items():
-        result = "better" if _is_better(gain) else "worse" if _is_worse(gain) else "the same within the noise"
-        interval = f"interval {-gain.high:+.3f} to {-gain.low:+.3f}"
-        gains.append(f"{name}: {result} (log-loss {-gain.mean:+.3f}, {interval})")
-    word = choose_verdict(*experiment.gains.values())
-    return DiagnosisVerdict(word, SENTENCES[word], [*gains, *reasons])
+    word = choose_verdict(*experiment.gains.values(), trusted=check.trusted)
+    return DiagnosisVerdict(word, SENTENCES[word], [*describe_gains(experiment), *reasons])
 
 
-def choose_verdict(mixup: MeanDifference, genlabel: MeanDifference, over_mixup: MeanDifference) -> str:
-    """Return the word of the verdict; gains are of mixup and GenLabel over plain training, and GenLabel over mixup."""
-    if _is_better(genlabel) and not _is_worse(over_mixup):
+def describe_gains(experiment: PairedExperiment) -> list[str]:
+    """Return the gain of each pair of arms as a sentence."""
+    options: dict[str, Any] = {"level": "90 %", "negligible": NEGLIGIBLE_GAIN}
+    pairs = zip(COMPARISONS, experiment.gains.values(), strict=True)
+    return [describe_gain(arm, rival, *gain, **options) for (arm, rival), gain in pairs]
+
+
+def choose_verdict(
+    mixup: MeanDifference, genlabel: MeanDifference, over_mixup: MeanDifference, *, trusted: bool = True
+) -> str:
+    """Return the word of the verdict; gains are of mixup and GenLabel over no mixing, and of GenLabel over mixup.
+
+    GenLabel's labels are considered if the stacked density is `trusted`.
+    """
+    if trusted and _is_better(genlabel) and not _is_worse(over_mixup):
         return "GenLabel"
     if _is_better(mixup):
         return "mixup"
-    if _is_worse(genlabel):
-        return "vanilla"
-    return "not mixup" if _is_worse(mixup) else "no difference"
+    if trusted and _is_worse(genlabel):
+        return NO_MIXING
+    if _is_worse(mixup):
+        return "not mixup"
+    if all(max(-gain.low, gain.high) <= MAX_NEGLIGIBLE for gain in (mixup, genlabel)):
+        return "negligible"
+    return "unclear" if trusted else "not trusted"
 
 
 def _is_better(gain: MeanDifference) -> bool:

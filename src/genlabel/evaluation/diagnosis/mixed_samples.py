@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,6 +97,12 @@ class MixedSampleStats(NamedTuple):
     def means(self) -> dict[str, float]:
         """Means over the pairs of classes, each weighted by how often mixup draws it."""
         return {name: float(np.average(self.pairs[name], weights=self.pairs["weight"])) for name in AVERAGED}
+
+    @property
+    def clearest_pair(self) -> dict[Hashable, Any]:
+        """The pair of classes with the clearest intrusion: its row of `pairs`, in which classes keep their type."""
+        position = int(self.pairs["low"].argmax())
+        return self.pairs.iloc[[position]].to_dict("records")[0]
 
     def to_frame(self, classes: NDArray[Any]) -> pd.DataFrame:
         """Return the mixed samples with their parents and labels, those first whose two labels differ most."""

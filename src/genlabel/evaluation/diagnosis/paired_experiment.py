@@ -24,13 +24,16 @@ from genlabel.mixing import Mixup
 from genlabel.mixing.base import blend
 from genlabel.model_selection.options import TrainingOptions
 
+NO_MIXING = "no mixing"
+MIXING_ARMS = ("mixup labels", "GenLabel labels")
 ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
-    "vanilla": lambda params: params["clean_fraction"] == 1.0,
-    "mixup": lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 0.0,
-    "GenLabel": lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 1.0,
+    NO_MIXING: lambda params: params["clean_fraction"] == 1.0,
+    MIXING_ARMS[0]: lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 0.0,
+    MIXING_ARMS[1]: lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 1.0,
 }
 """The arms as subsets of the candidates of one search; they have the same learning rates, weight decays and epochs."""
-MIXING_ARMS = ("mixup", "GenLabel")
+COMPARISONS = ((MIXING_ARMS[0], NO_MIXING), (MIXING_ARMS[1], NO_MIXING), (MIXING_ARMS[1], MIXING_ARMS[0]))
+"""Pairs of arms whose gains are measured; the first of a pair is the one that gains."""
 LEARNING_RATES, WEIGHT_DECAYS = (0.03, 0.01), (1e-3, 1e-2)
 MIN_MIXED = 400
 """Minimum number of mixed samples of the held-out rows, and of the training rows, in each fold."""
@@ -51,21 +54,22 @@ class PairedExperiment(NamedTuple):
     accuracy: dict[str, float]
     """Accuracy by arm, 0 to 1."""
     gains: dict[str, MeanDifference]
-    """Gain in log-loss of the first arm: "mixup over vanilla", "GenLabel over vanilla" and "GenLabel over mixup"."""
+    """Fall of the log-loss from the second arm of `COMPARISONS` to the first, by "first over second", with 90 %
+    intervals."""
     affinity: dict[str, float]
     """Accuracy of plain training on mixed samples of held-out rows over its accuracy on the rows themselves
-    (Gontijo-Lopes et al., 2020); the true class of a mixed sample is the top class of mixup's label ("mixup"), or of
-    the stacked density's ("GenLabel")."""
+    (Gontijo-Lopes et al., 2020); the true class of a mixed sample is the top class of mixup's label ("mixup labels"),
+    or of the stacked density's ("GenLabel labels")."""
     diversity: dict[str, float]
     """Cross-entropy of an arm on new mixed samples of its training rows over that of plain training on the rows."""
     training_loss: dict[str, float]
-    """These cross-entropies, in nats: "vanilla" on rows, "mixup" and "GenLabel" on mixed samples."""
+    """These cross-entropies, in nats: "no mixing" on rows, the others on mixed samples."""
     counts: dict[str, PredictionCounts]
     """Counts of the predictions of each arm on the held-out rows; classes are indices here."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each arm: its scores, its gain over plain training with interval, affinity and diversity."""
-        gains = [self.gains[f"{arm} over vanilla"] for arm in MIXING_ARMS]
+        gains = [self.gains[f"{arm} over {NO_MIXING}"] for arm in MIXING_ARMS]
         mean, low, high = (dict(zip(MIXING_ARMS, values, strict=True)) for values in zip(*gains, strict=True))
         columns = {"log_loss": self.log_loss, "accuracy": self.accuracy, "gain": mean, "gain_low": low}
         columns |= {"gain_high": high, "affinity": self.affinity, "diversity": self.diversity}
@@ -135,24 +139,23 @@ def run_paired_experiment(
     def combine(name: str, function: Callable[[list[Any]], Any]) -> dict[str, Any]:
         return {arm: function([result[name][arm] for result in results]) for arm in results[0][name]}
 
-    fold_of_row = np.repeat(np.arange(len(results)), [len(result["loss"]["vanilla"]) for result in results])
+    fold_of_row = np.repeat(np.arange(len(results)), [len(result["loss"][NO_MIXING]) for result in results])
     loss, hit = combine("loss", np.concatenate), combine("hit", np.concatenate)
     accuracy = {arm: float(values.mean()) for arm, values in hit.items()}
     mixed_accuracy = combine("mixed_accuracy", lambda values: float(np.mean(values)))
     training_loss = combine("training_loss", lambda values: float(np.mean(values)))
-    comparisons = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
     return PairedExperiment(
         rows=len(fold_of_row),
         folds=len(results),
         log_loss={arm: float(values.mean()) for arm, values in loss.items()},
         accuracy=accuracy,
         gains={
-            f"{arm} over {rival}": mean_difference(loss[rival], loss[arm], fold_of_row) for arm, rival in comparisons
+            f"{arm} over {rival}": mean_difference(loss[rival], loss[arm], fold_of_row) for arm, rival in COMPARISONS
         },
         affinity={
-            arm: value / accuracy["vanilla"] if accuracy["vanilla"] else np.nan for arm, value in mixed_accuracy.items()
+            arm: value / accuracy[NO_MIXING] if accuracy[NO_MIXING] else np.nan for arm, value in mixed_accuracy.items()
         },
-        diversity={arm: training_loss[arm] / max(training_loss["vanilla"], 1e-12) for arm in MIXING_ARMS},
+        diversity={arm: training_loss[arm] / max(training_loss[NO_MIXING], 1e-12) for arm in MIXING_ARMS},
         training_loss=training_loss,
         counts=combine("counts", partial(reduce, add)),
     )
@@ -167,23 +170,26 @@ def _measure_fold(
 ) -> _FoldResult:
     """Measure the arms on the held-out rows of a fold, on mixed samples of them, and on mixed training rows."""
 
+    mixup_arm, genlabel_arm = MIXING_ARMS
+    genlabel = arms[genlabel_arm]
+
     def log_proba_of(arm: str, points: Values) -> Values:
         return np.maximum(arms[arm].predict_log_proba(points), np.log(MIN_PROBABILITY))
 
     def density_labels(points: Values) -> Values:
-        return np.exp(cast(GenLabel, arms["GenLabel"].labeler_).log_posterior(arms["GenLabel"].scaler_(points)))
+        return np.exp(cast(GenLabel, genlabel.labeler_).log_posterior(genlabel.scaler_(points)))
 
     y_test = index[test]
     log_proba = {arm: log_proba_of(arm, X[test]) for arm in ARMS}
     mixed, labels = _mix_rows(X[test], y_test, alpha, rng)
-    predicted = arms["vanilla"].predict_log_proba(mixed).argmax(1)
-    mixed_classes = {"mixup": labels.argmax(1), "GenLabel": density_labels(mixed).argmax(1)}
+    predicted = arms[NO_MIXING].predict_log_proba(mixed).argmax(1)
+    mixed_classes = {mixup_arm: labels.argmax(1), genlabel_arm: density_labels(mixed).argmax(1)}
     X_train, y_train = X[~test], index[~test]
     mixed, labels = _mix_rows(X_train, y_train, alpha, rng)
     training = {
-        "vanilla": (X_train, np.eye(labels.shape[1])[y_train]),
-        "mixup": (mixed, labels),
-        "GenLabel": (mixed, density_labels(mixed)),
+        NO_MIXING: (X_train, np.eye(labels.shape[1])[y_train]),
+        mixup_arm: (mixed, labels),
+        genlabel_arm: (mixed, density_labels(mixed)),
     }
     return {
         "loss": {arm: row_losses(values, y_test) for arm, values in log_proba.items()},

@@ -12,16 +12,21 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from genlabel.evaluation.diagnosis import Diagnosis
-from genlabel.evaluation.diagnosis.diagnose import MIN_PARENT_WEIGHT
+from genlabel.evaluation.diagnosis.diagnose import MIN_PARENT_WEIGHT, describe_gains
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, draw_density_check, draw_gains, draw_intrusion
-from genlabel.reporting.html import DataTable, Row, TableCell, count_of, list_names, name_of, number_cell, percent
+from genlabel.reporting.html import DataTable, Row, TableCell, capitalize, count_of, name_of, number_cell, percent
 from genlabel.reporting.report.data import Block, Chart, ReportSection
 
 INTRODUCTION = (
-    "Three networks that differ in their training data: rows; rows and mixed samples with mixup's labels; the same "
-    "with the stacked density's labels. All choose among the same settings, on the same folds."
+    "Three networks that differ in their training rows alone: no mixing; mixed rows with mixup's labels (the same "
+    "average of both labels); mixed rows with GenLabel's labels (by the stacked density, a model of the rows of each "
+    "class). All choose among the same settings, on the same folds."
+)
+NOT_COMPARED = (
+    "These networks are smaller fits than the methods above: they choose among fewer settings, have to mix, and are "
+    "not averaged with a model of the classes. So their scores differ from those above."
 )
 MAX_PAIR_ROWS, MAX_LABEL_ROWS = 200, 20
 MAX_LABEL_PAIRS = 3
@@ -35,20 +40,18 @@ MAX_TITLE_NAME, MAX_CELL_NAME = 13, 24
 Values = NDArray[np.float64]
 
 
-def mixing_section(diagnosis: Diagnosis) -> ReportSection:
-    """Return the section about the verdict."""
+def mixing_section(diagnosis: Diagnosis, compared: bool = False) -> ReportSection:
+    """Return the section about the paired experiment; `compared` if the page has a comparison too."""
     if diagnosis.experiment is None:
         return ReportSection("mixing", "Would mixing help", [diagnosis.verdict.reasons, _density_check(diagnosis)])
     experiment = diagnosis.experiment
-    clear = [name for name, gain in experiment.gains.items() if gain.low > 0 or gain.high < 0]
-    caption = "All intervals contain zero: no difference beyond the noise. "
-    if clear:
-        verb = "is" if len(clear) == 1 else "are"
-        caption = f"Right of zero is better: {list_names(clear)} {verb} beyond the noise. "
-    caption += f"{count_of(experiment.rows, 'row')} were held out once each, in {experiment.folds} folds."
-    figure = charts.new_figure(7.2, 2.9)
+    caption = (
+        f"Right of zero is better. {'. '.join(describe_gains(experiment))}. "
+        f"{count_of(experiment.rows, 'row')} were held out once each, in {experiment.folds} folds."
+    )
+    figure = charts.new_figure(charts.PAGE_WIDTH, 2.9)
     draw_gains(figure.subplots(), experiment)
-    chart = Chart(figure, "Gains in the paired experiment", caption)
+    chart = Chart(figure, "Gains in the short experiment", caption)
     scores = experiment.to_frame().assign(accuracy=lambda frame: 100 * frame["accuracy"])
     columns = {"log-loss": ("log_loss", 4), "accuracy %": ("accuracy", 1), "affinity": ("affinity", 2)}
     columns["diversity"] = ("diversity", 2)
@@ -57,23 +60,25 @@ def mixing_section(diagnosis: Diagnosis) -> ReportSection:
         for arm, values in scores.iterrows()
     ]
     caption = (
-        "Networks alone. Affinity: accuracy of plain training (vanilla) on mixed samples over that on rows; diversity: "
-        "training loss on mixed samples over that on rows. Neither alone predicts the gain."
+        "Affinity: accuracy of the network without mixing on mixed rows, divided by that on rows; diversity: training "
+        "loss on mixed rows, divided by that without mixing on rows. Neither alone predicts the gain."
     )
-    table = DataTable(caption, ["arm", *columns], rows)
-    blocks = [INTRODUCTION, chart, table, _density_check(diagnosis)]
-    return ReportSection("mixing", "Would mixing help: a paired experiment", blocks)
+    table = DataTable(caption, ["network", *columns], rows)
+    introduction = [INTRODUCTION, NOT_COMPARED] if compared else [INTRODUCTION]
+    blocks = [*introduction, chart, table, _density_check(diagnosis)]
+    return ReportSection("mixing", "Would mixing help: a short experiment", blocks)
 
 
 def _density_check(diagnosis: Diagnosis) -> Block:
     check = diagnosis.density_check
     if isnan(check.density):
-        return f"{'; '.join(check.reasons)}."
-    figure = charts.new_figure(7.2, 2.5)
+        return f"{capitalize('; '.join(check.reasons))}."
+    figure = charts.new_figure(charts.PAGE_WIDTH, 2.6)
     draw_density_check(figure.subplots(), check)
     caption = (
-        f"The stacked density {'can' if check.trusted else 'cannot'} be trusted here: its held-out log-loss is "
-        f"{check.density:.3f} on {count_of(check.rows, 'row')}, that of logistic regression {check.logistic:.3f}, that "
+        f"The stacked density, a model of the rows of each class that gives GenLabel's labels, "
+        f"{'can' if check.trusted else 'cannot'} be trusted here: its log-loss is {check.density:.3f} on "
+        f"{count_of(check.rows, 'unseen row')}, that of logistic regression {check.logistic:.3f}, that "
         f"of the class priors {check.prior:.3f}."
     )
     return Chart(figure, "Can the stacked density be trusted", caption)
@@ -81,13 +86,13 @@ def _density_check(diagnosis: Diagnosis) -> Block:
 
 def intrusion_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSection:
     """Return the section about where mixed samples land."""
-    k, mean, pairs = len(diagnosis.classes), mixed.means, mixed.pairs
-    figure = charts.heat_map_figure(k) if k <= MAX_CLASSES else charts.new_figure(7.2, 4.6)
+    k, mean = len(diagnosis.classes), mixed.means
+    figure = charts.heat_map_figure(k) if k <= MAX_CLASSES else charts.new_figure(charts.PAGE_WIDTH, 5.2)
     draw_intrusion(figure.subplots(), diagnosis, mixed)
-    worst = pairs.iloc[int(pairs["low"].argmax())]
+    worst = mixed.clearest_pair
     caption = (
-        f"{percent(mean['intrusion'])} of mixup's mixed samples land among another class; with permuted labels it is "
-        f"{percent(mixed.chance)}. "
+        f"{percent(mean['intrusion'])} of mixed rows end up nearest to a class that neither parent has; with random "
+        f"labels {percent(mixed.chance)} would. "
     )
     if worst["intrusion"] > 0:
         caption += (
@@ -95,17 +100,17 @@ def intrusion_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSe
             f"{percent(worst['intrusion'], 0)} ({percent(worst['low'], 0)} to {percent(worst['high'], 0)}). "
         )
     if k <= 2:
-        caption += "With two classes, only mixed samples of a class with itself can intrude. "
-    caption += f"{percent(mean['atypical'], 0)} of the mixed samples are unlike any row."
-    if 8 < k <= MAX_CLASSES:
+        caption += "With two classes, only mixed rows of a class with itself can. "
+    caption += f"{percent(mean['atypical'], 0)} of mixed rows are unlike any row."
+    if 4 < k <= MAX_CLASSES:
         caption += " Cells are in percent."
-    chart = Chart(figure, "Share of mixed samples that land among another class, by pair of classes", caption)
+    chart = Chart(figure, "Share of mixed rows that land among another class, by pair of classes", caption)
     columns: dict[str, Callable[[dict[Hashable, Any]], TableCell]] = {
         "% of mixup": lambda pair: number_cell(100 * pair["weight"], 1),
         "measured": lambda pair: number_cell(pair["n_mixed"], 0),
         "intrude %": lambda pair: number_cell(100 * pair["intrusion"], 1),
         "95 % interval": lambda pair: TableCell(f"{100 * pair['low']:.0f} to {100 * pair['high']:.0f}", pair["low"]),
-        "permuted %": lambda pair: number_cell(100 * pair["permuted"], 1),
+        "random labels %": lambda pair: number_cell(100 * pair["permuted"], 1),
         "unlike any row %": lambda pair: number_cell(100 * pair["atypical"], 0),
         "label distance": lambda pair: number_cell(pair["total_variation"], 2),
     }
@@ -113,9 +118,12 @@ def intrusion_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSe
         [str(pair["class_1"]), str(pair["class_2"]), *(cell(pair) for cell in columns.values())]
         for pair in diagnosis.to_frame("pairs", MAX_PAIR_ROWS).to_dict("records")
     ]
-    caption = "Pairs of classes, the clearest intrusion first; label distance: total variation of both labels, 0 to 1"
+    caption = (
+        "Pairs of classes, those first whose mixed rows land among another class most clearly; label distance: between "
+        "mixup's label and GenLabel's, 0 the same, 1 no class in common"
+    )
     table = DataTable(caption, ["class 1", "class 2", *columns], rows, words=[1])
-    return ReportSection("intrusion", "Where mixed samples land", [chart, table])
+    return ReportSection("intrusion", "Where mixed rows land", [chart, table])
 
 
 def label_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSection:
@@ -135,10 +143,10 @@ def label_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSectio
         ]
         for number, *parents in zip(order, samples.pairs.first[order], samples.pairs.second[order], strict=True)
     ]
-    head = ["row 1", "row 2", "class 1", "class 2", "lambda", "mixup's label", "the stacked density's"]
+    head = ["row 1", "row 2", "class 1", "class 2", "lambda", "mixup's label", "GenLabel's label"]
     caption = (
-        "Mixed samples whose two labels differ most, of those with a tenth of either parent at least; rows are counted "
-        "from 0, lambda is the weight of the first"
+        "Mixed rows whose two labels differ most, of those with a tenth of either parent at least; rows are counted "
+        "from 0, lambda is the weight of the first; typicality: 1 like the rows of the table, near 0 unlike any"
     )
     table = DataTable(caption, [*head, "distance", "typicality"], rows, words=[2, 3, 5, 6])
     return ReportSection("labels", "Two labels along lambda", [*_label_chart(diagnosis, mixed), table])
@@ -153,8 +161,8 @@ def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
     if not pairs:
         return []
     n_curves = min(len(classes), 3)
-    figure = charts.new_figure(1.2 + 2.5 * len(pairs), 3.1)
-    axes = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
+    figure = charts.new_figure(charts.PAGE_WIDTH, 1.0 + 2.1 * len(pairs))
+    axes = figure.subplots(len(pairs), 1, sharex=True, squeeze=False)[:, 0]
     for ax, (first, second) in zip(axes, pairs, strict=True):
         lam, labels = _labels_of_pair(mixed, first, second)
         columns = [labels[:, first], labels[:, second], 1.0 - labels[:, first] - labels[:, second]][:n_curves]
@@ -162,14 +170,14 @@ def _label_chart(diagnosis: Diagnosis, mixed: MixedSampleStats) -> list[Chart]:
         ax.plot([0, 1], [1, 0], "--", color=charts.PALETTE[1], linewidth=1.4)
         curve_names = (names[first], names[second], "all other classes")
         curves = list(map(partial(_mean_curve, lam), columns, curve_names, charts.PALETTE))
-        charts.draw_curves(ax, curves, "lambda: weight of the first class", "probability" if ax is axes[0] else "")
+        charts.draw_curves(ax, curves, "lambda: weight of the first class" if ax is axes[-1] else "", "probability")
         title = " with ".join(name_of(classes[c], MAX_TITLE_NAME) for c in (first, second))
         ax.set_title(charts.plain_text(title), fontsize=10)
     legend = ["first class", "second class", "all other classes"][:n_curves]
     handles = [Line2D([], [], color=color, label=label) for color, label in zip(charts.PALETTE, legend, strict=False)]
     handles.append(Line2D([], [], color=charts.GRAY, linestyle="--", label="dashed: mixup's label"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)
-    return [Chart(figure, "Labels of mixed samples along lambda", _label_caption(mixed, names, *pairs[0]))]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize=9)
+    return [Chart(figure, "Labels of mixed rows along lambda", _label_caption(mixed, names, *pairs[0]))]
 
 
 def _labels_of_pair(mixed: MixedSampleStats, first_class: int, second_class: int) -> tuple[Values, Values]:
@@ -189,7 +197,7 @@ def _mean_curve(lam: Values, values: Values, name: str, color: str) -> charts.Cu
     groups = [group for group in groups if len(group) >= MIN_BIN]
     x, y = ([float(part[group].mean()) for group in groups] for part in (lam, values))
     tips = [
-        f"{name}: {mean:.2f} at lambda {weight:.2f} (mean of {count_of(len(group), 'mixed sample')})"
+        f"{name}: {mean:.2f} at lambda {weight:.2f} (mean of {count_of(len(group), 'mixed row')})"
         for weight, mean, group in zip(x, y, groups, strict=True)
     ]
     return charts.Curve(x, y, tips, color)
@@ -199,13 +207,13 @@ def _label_caption(mixed: MixedSampleStats, names: list[str], first: int, second
     """Return a sentence about both labels near lambda = 1/2 of the pair whose labels differ most."""
     lam, labels = _labels_of_pair(mixed, first, second)
     middle = np.abs(lam - 0.5) <= 0.15
-    text = f"The labels differ most for mixed samples of {names[first]} with {names[second]}."
+    text = f"The labels differ most for mixed rows of {names[first]} with {names[second]}."
     if middle.sum() < MIN_BIN:
         return text
     mean, weight = labels[middle].mean(0), float(lam[middle].mean())
     text += (
-        f" Near lambda = 1/2 mixup gives {names[first]} {weight:.2f}, {names[second]} {1 - weight:.2f}; the stacked "
-        f"density gives {names[first]} {mean[first]:.2f}, {names[second]} {mean[second]:.2f} on average"
+        f" Near lambda = 1/2 mixup gives {names[first]} {weight:.2f}, {names[second]} {1 - weight:.2f}; GenLabel "
+        f"gives {names[first]} {mean[first]:.2f}, {names[second]} {mean[second]:.2f} on average"
     )
     mean[[first, second]] = 0.0
     third = int(mean.argmax())

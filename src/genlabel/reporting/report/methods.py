@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE, accuracy_in_percent, as_plain, summarize
+from genlabel.data.tables import Table
+from genlabel.evaluation.comparison import PRIOR_BASELINE, accuracy_in_percent, summarize
 from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, plot_comparison
+from genlabel.reporting.findings import Findings
 from genlabel.reporting.html import (
     DataTable,
     Row,
@@ -23,7 +25,7 @@ from genlabel.reporting.html import (
     percent_cell,
     signed,
 )
-from genlabel.reporting.report.data import Block, Chart, ReportData, ReportSection, near_words
+from genlabel.reporting.report.data import Block, Chart, ReportSection
 from genlabel.reporting.terminal import COLUMNS, score_texts
 
 MAX_FULL_CLASSES = 8
@@ -31,64 +33,89 @@ MAX_FULL_CLASSES = 8
 MAX_ERRORS = 12
 MIN_PREDICTIONS = 5
 """Minimum number of predictions of a bin of probability that is drawn."""
+COLUMN_HELP = {
+    "log_loss": "penalty for the probability of the true class; 0 is perfect, lower is better",
+    "accuracy": "share of unseen rows that are predicted right",
+    "balanced_accuracy": "mean over the classes of the share of their rows that are predicted right",
+    "auc": "how often a row of a class ranks above a row of another; 0.5 is guessing",
+    "brier": "squared distance of the probabilities from the truth, 0 to 2; lower is better",
+    "off by": "mean distance of the probabilities from how often they come true, all splits together; 0 is perfect",
+    "seconds": "training time of one fit on one processor core",
+}
+"""What a score means, in words."""
+_CLASS_CAPTION = (
+    "Each class by {}, on unseen rows. Precision: share of the predictions of a class that are right; recall: share of "
+    "its rows that are found; F1: their harmonic mean"
+)
 
 
-def comparison_section(data: ReportData, results: pd.DataFrame) -> ReportSection:
+def comparison_section(findings: Findings, results: pd.DataFrame) -> ReportSection:
     """Return the section with scores and pairs of methods."""
     # the prior baseline lies far from the others
-    shown = [name for name in data.ranking if name != PRIOR_BASELINE] or data.ranking
+    shown = [name for name in findings.ranking if name != PRIOR_BASELINE] or findings.ranking
     ordered = pd.concat([results[results["method"] == name] for name in shown])
-    best, near, prior = data.best, near_words(data), data.mean(PRIOR_BASELINE, "log_loss")
-    caption = f"{best} has the lowest log-loss, {data.mean(best, 'log_loss'):.3f} nats"
-    caption += f"; {near}. " if near else ", clearly. "
+    best, prior = findings.best, findings.mean(PRIOR_BASELINE, "log_loss")
+    caption = f"{best} has {findings.lowest}, {findings.mean(best, 'log_loss'):.3f}. "
     if not isnan(prior):
-        caption += f"The prior baseline, which does not use the features, has {prior:.3f}. "
-    if data.n_splits > 1:
+        caption += f"The {PRIOR_BASELINE} (not drawn), which do not use the columns, have {prior:.3f}. "
+    if findings.n_splits > 1:
         caption += (
-            f"Lines are 95 % intervals of the mean over {data.n_splits} splits; methods share the splits, so methods "
-            "whose lines overlap may still differ: see the pairs below."
+            f"Lines are 95 % intervals of the mean over {findings.n_splits} splits. Methods share the splits, so "
+            "methods whose lines overlap may still differ: see the pairs below."
         )
-    chart = Chart(plot_comparison(ordered, test_size=data.test_size), "Scores of the methods", caption)
+    chart = Chart(plot_comparison(ordered, test_size=findings.test_size, narrow=True), "Scores of the methods", caption)
     rows: list[Row] = []
-    for pair in as_plain(results, data.test_size)["pairs"]:
-        low, high, interval, result = pair["low"], pair["high"], "", "unknown"
-        if low is not None and high is not None:
-            interval = f"{signed(low, 4)} to {signed(high, 4)}"
-            result = "better" if low > 0 else "worse" if high < 0 else "within noise"
-        better = TableCell(f"{pair['better']} of {pair['splits']}", pair["better"])
-        gain = TableCell(signed(pair["gain"], 4), pair["gain"])
-        rows.append([pair["method"], pair["other"], better, gain, TableCell(interval, low), result])
-    head = ["method", "other", "better on", "gain, nats", "95 % interval", "result"]
-    caption = "Pairs on the same splits; the gain is the log-loss of the other minus that of the method"
+    for pair in findings.pairs:
+        interval = "" if isnan(pair.low) else f"{signed(pair.low)} to {signed(pair.high)}"
+        result = "no clear difference" if pair.within_noise else "clearly better" if pair.low > 0 else "clearly worse"
+        result = "unknown" if isnan(pair.low) else result
+        better = TableCell(f"{pair.better} of {pair.splits}", pair.better)
+        gain = TableCell(signed(pair.gain), pair.gain)
+        rows.append([pair.method, pair.other, better, gain, TableCell(interval, pair.low), result])
+    head = ["method", "other", "better on", "gain", "95 % interval", "result"]
+    caption = (
+        "Pairs on the same splits. The gain is the fall of the log-loss from the other to the method; plus is better"
+    )
     pairs: Block = DataTable(caption, head, rows, words=[1, 5]) if rows else "There is only one method; no pairs."
     summary = summarize(accuracy_in_percent(results))
     columns = [column for column in COLUMNS if column[1] in results]
     means = summary[[(score, "mean") for _, score, *_ in columns]]
     rows = [
-        [method, *map(TableCell, score_texts(summary, method, columns), means.loc[method])] for method in data.ranking
+        [
+            method,
+            *map(TableCell, score_texts(summary, method, columns), means.loc[method]),
+            *([_gap_cell(findings, method)] if findings.compared_counts else []),
+        ]
+        for method in findings.ranking
     ]
-    caption = (
-        f"Mean over {count_of(data.n_splits, 'split')}, ± standard deviation; the marked row has the lowest log-loss"
-    )
-    head = ["method", *("calibration error" if title == "calibration" else title for title, *_ in columns)]
-    scores = DataTable(caption, head, rows, best=[data.ranking.index(best)], sorted_by=1)
-    return ReportSection("methods", "The methods side by side", [chart, scores, pairs])
+    splits = count_of(findings.n_splits, "split")
+    caption = f"Mean over {splits}, ± standard deviation; the marked row has {findings.lowest}"
+    head = ["method", *(title for title, *_ in columns), *(["off by"] if findings.compared_counts else [])]
+    scores = DataTable(caption, head, rows, best=[findings.ranking.index(best)], sorted_by=1)
+    terms = {title: COLUMN_HELP[score] for title, score, *_ in columns if score in COLUMN_HELP}
+    terms |= {"off by": COLUMN_HELP["off by"]} if findings.compared_counts else {}
+    return ReportSection("methods", "The methods side by side", [chart, scores, terms, pairs])
 
 
-def trust_section(data: ReportData) -> ReportSection:
+def _gap_cell(findings: Findings, method: str) -> TableCell:
+    counts = findings.compared_counts.get(method)
+    return number_cell(float("nan") if counts is None else counts.calibration_gap, 3)
+
+
+def trust_section(findings: Findings, table: Table) -> ReportSection:
     """Return the section about held-out predictions, which were counted."""
-    splits = count_of(data.n_splits, "split")
-    source = f"{splits} of the comparison" if data.compared_counts else "folds of the paired experiment"
-    introduction = f"Predictions of held-out rows, in the {source}."
-    if data.repeats_of_a_row > 1:
-        introduction += f" A row is held out, and counted, {data.repeats_of_a_row:.0f} times on average."
-    method, counts = data.counted_method, data.counts[data.counted_method]
-    n_rows = data.table.y.astype(str).value_counts()
+    splits = count_of(findings.n_splits, "split")
+    source = f"{splits} of the comparison" if findings.compared_counts else "folds of the short experiment"
+    introduction = f"Predictions of unseen (held-out) rows, in the {source}."
+    if findings.repeats_of_a_row > 1:
+        introduction += f" A row is held out, and counted, {findings.repeats_of_a_row:.0f} times on average."
+    method, counts = findings.counted_method, findings.counts[findings.counted_method]
+    n_rows = table.y.astype(str).value_counts()
     sizes = [n_rows.reindex(counts.classes, fill_value=0).to_numpy(), counts.class_counts]
-    others = [name for name in charts.ARM_COLORS if name in data.counts and name != method]
+    others = [name for name in charts.ARM_COLORS if name in findings.counts and name != method]
     with np.errstate(invalid="ignore"):
         f1 = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
-    shares = [counts.precision, counts.recall, f1, *(data.counts[other].recall for other in others)]
+    shares = [counts.precision, counts.recall, f1, *(findings.counts[other].recall for other in others)]
     rows: list[Row] = [
         [
             name,
@@ -98,37 +125,38 @@ def trust_section(data: ReportData) -> ReportSection:
         for c, name in enumerate(counts.classes)
     ]
     head = ["class", "rows", "held out", "precision", "recall", "F1", *(f"recall, {name}" for name in others)]
-    classes = DataTable(f"Each class by {method}: precision, recall and F1 score on held-out rows", head, rows)
-    blocks = [introduction, _calibration_chart(data), *_confusion(method, counts), classes]
+    classes = DataTable(_CLASS_CAPTION.format(method), head, rows)
+    blocks = [introduction, _calibration_chart(findings), *_confusion(method, counts), classes]
     return ReportSection("trust", "How far to trust it", blocks)
 
 
-def _calibration_error(counts: PredictionCounts) -> float:
-    """Return the mean distance of probability and frequency over the bins, weighted by predictions."""
-    size, mass, hits = counts.reliability.T
-    return float(np.abs(mass - hits).sum() / max(size.sum(), 1.0))
-
-
-def _calibration_chart(data: ReportData) -> Chart:
-    methods = list(dict.fromkeys(name for name in (*charts.ARM_COLORS, data.counted_method) if name in data.counts))
-    best = data.counts[data.counted_method]
+def _calibration_chart(findings: Findings) -> Chart:
+    names = (*charts.ARM_COLORS, findings.counted_method)
+    methods = list(dict.fromkeys(name for name in names if name in findings.counts))
+    best = findings.counts[findings.counted_method]
     rare = int(best.class_counts.argmin()) if len(best.classes) == 2 else None
     x = "predicted probability" if rare is None else f"predicted probability of {name_of(best.classes[rare], 16)}"
-    figure = charts.new_figure(0.8 + 2.5 * len(methods), 3.0)
-    axes = figure.subplots(1, len(methods), sharey=True, squeeze=False)[0]
-    for ax, name in zip(axes, methods, strict=True):
-        curve = _calibration_curve(name, data.counts[name], rare, data.repeats_of_a_row)
+    n_rows, n_columns = -(-len(methods) // 2), min(2, len(methods))
+    figure = charts.new_figure(charts.PAGE_WIDTH, 0.6 + 2.2 * n_rows)
+    axes = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    for ax in axes.flat[len(methods) :]:
+        ax.set_visible(False)
+    for ax, name in zip(axes.flat, methods, strict=False):
+        curve = _calibration_curve(name, findings.counts[name], rare, findings.repeats_of_a_row)
         ax.plot([0, 1], [0, 1], "--", color=charts.GRAY, linewidth=1.2)
-        charts.draw_curves(ax, [curve], charts.plain_text(x), "observed frequency" if ax is axes[0] else "")
-        ax.set_title(charts.plain_text(f"{name}, off by {_calibration_error(data.counts[name]):.3f}", 34), fontsize=10)
+        charts.draw_curves(ax, [curve], "", "")
+        ax.set_title(f"{charts.plain_text(name, 22)}\noff by {findings.counts[name].calibration_gap:.3f}", fontsize=9)
+    figure.supxlabel(charts.plain_text(x), fontsize=10)
+    figure.supylabel("observed frequency", fontsize=10)
     bins = _bins(best, rare)
     size, mass, hits = bins[np.abs(bins[:, 1] - bins[:, 2]).argmax()]
     predicted, observed = mass / max(size, 1), hits / max(size, 1)
     caption = (
-        f"On the dashed line probabilities are calibrated. {data.counted_method} is off by "
-        f"{_calibration_error(best):.3f} on average, most where it predicts {percent(predicted)} and observes "
-        f"{percent(observed)} ({'too high' if predicted > observed else 'too low'}). Lines "
-        f"are 95 % intervals, dots are larger for more predictions; bins of fewer than {MIN_PREDICTIONS} are left out."
+        "On the dashed line probabilities come true as often as they say. The probabilities of "
+        f"{findings.counted_method} are off by {best.calibration_gap:.3f} on average, most in the bin where they say "
+        f"{percent(predicted)} and {percent(observed)} come true "
+        f"({'too high' if predicted > observed else 'too low'}). Lines are 95 % intervals, dots are larger for more "
+        f"predictions; bins of fewer than {MIN_PREDICTIONS} are left out."
     )
     return Chart(figure, "Calibration of the probabilities", caption)
 

@@ -12,13 +12,24 @@ import pandas as pd
 from genlabel._atomic_io import atomic_write
 from genlabel.data.tables import Table
 from genlabel.data.tables.columns import ColumnSpec, kind_of
-from genlabel.evaluation.comparison import as_plain
 from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.paired_experiment import NO_MIXING
 from genlabel.evaluation.explanation import Explanation
 from genlabel.evaluation.records.run import software_versions
-from genlabel.reporting.charts import GRAY, PALETTE, THEME_COLORS, Bar, draw_bars, new_figure
-from genlabel.reporting.html import DataTable, Row, TableCell, count_of, environment, name_of, percent, shorten
-from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection, answers, first_notes, headline
+from genlabel.reporting.charts import GRAY, PAGE_WIDTH, PALETTE, THEME_COLORS, Bar, draw_bars, new_figure
+from genlabel.reporting.findings import Findings
+from genlabel.reporting.html import (
+    DataTable,
+    Row,
+    TableCell,
+    count_of,
+    environment,
+    list_names,
+    name_of,
+    percent,
+    shorten,
+)
+from genlabel.reporting.report.data import Block, Chart, Code, ReportData, ReportSection, first_notes
 from genlabel.reporting.report.diagnosis import intrusion_section, label_section, mixing_section
 from genlabel.reporting.report.explanation import explanation_dict, explanation_section
 from genlabel.reporting.report.methods import comparison_section, trust_section
@@ -26,10 +37,10 @@ from genlabel.reporting.report.projection import projection_section, region_sect
 from genlabel.reporting.svg import inline_svg
 from genlabel.reporting.terminal import table_dict
 
-CSS_CLASSES = {"vanilla": "warns", "not mixup": "warns"} | dict.fromkeys(
-    ("no difference", "not tried", "not trusted"), "unsure"
+DIAGNOSIS_CLASSES = {NO_MIXING: "warns", "not mixup": "warns"} | dict.fromkeys(
+    ("unclear", "not tried", "not trusted"), "unsure"
 )
-"""CSS class of the box at the top, by the word of the verdict."""
+"""CSS class of the box at the top of a page without a comparison, by the word of the verdict."""
 MAX_BARS, MAX_COLUMNS = 24, 300
 
 
@@ -44,6 +55,7 @@ def write_report(
     settings: Mapping[str, str] | None = None,
     command: str = "",
     explanation: Explanation | None = None,
+    fit_command: str = "",
 ) -> None:
     """Write a report on a table as one self-contained HTML page, and its values as JSON.
 
@@ -68,6 +80,8 @@ def write_report(
         Command that makes the report.
     explanation : Explanation, optional
         Explanation of held-out rows, such as that of `genlabel.evaluation.table_explanations.explain_held_out`.
+    fit_command : str
+        Command that fits a model to the table, such as "genlabel fit data.csv --target y"; the page proposes it.
 
     Examples
     --------
@@ -90,18 +104,20 @@ def write_report(
     if comparison is not None and not len(comparison):
         raise ValueError("comparison has no rows, because no fit succeeded; there is nothing to report")
     all_notes = [*(table.notes if notes is None else notes), *(diagnosis.notes if diagnosis is not None else [])]
-    data = ReportData(table, comparison, diagnosis, test_size, all_notes, dict(settings or {}), command, explanation)
+    findings = Findings(comparison, diagnosis, test_size, fit_command)
+    data = ReportData(table, findings, all_notes, dict(settings or {}), command, explanation)
     atomic_write(path, report_html(data, json_path.name))
     atomic_write(json_path, json.dumps(report_dict(data), indent=1, allow_nan=False) + "\n")
 
 
 def report_html(data: ReportData, json_name: str) -> str:
     """Return the page; `json_name` is the name of the file of its values."""
-    diagnosis, sections = data.diagnosis, []
-    if data.results is not None:
-        sections.append(comparison_section(data, data.results))
+    findings, sections = data.findings, []
+    diagnosis = findings.diagnosis
+    if findings.results is not None:
+        sections.append(comparison_section(findings, findings.results))
     if diagnosis is not None:
-        sections.append(mixing_section(diagnosis))
+        sections.append(mixing_section(diagnosis, compared=findings.results is not None))
     if diagnosis is not None and diagnosis.mixed is not None:
         sections += [intrusion_section(diagnosis, diagnosis.mixed), label_section(diagnosis, diagnosis.mixed)]
         names = [str(name) for name in data.table.X.columns]
@@ -110,8 +126,8 @@ def report_html(data: ReportData, json_name: str) -> str:
             sections.append(projection_section(diagnosis, diagnosis.mixed, features))
         if diagnosis.regions is not None:
             sections.append(region_section(diagnosis, diagnosis.mixed, diagnosis.regions, features))
-    if data.counts:
-        sections.append(trust_section(data))
+    if findings.counts:
+        sections.append(trust_section(findings, data.table))
     if data.explanation is not None:
         sections.append(explanation_section(data.explanation))
     n, d = data.table.X.shape
@@ -121,10 +137,11 @@ def report_html(data: ReportData, json_name: str) -> str:
         .render(
             name=shorten(data.table.name, 80),
             size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(data.table.y.nunique(), 'class')}",
-            headline=headline(data),
-            answers=answers(data),
+            headline=findings.headline,
+            answers=findings.answers,
+            next_command=findings.next_command,
             notes=first_notes(data),
-            css_class=CSS_CLASSES.get(diagnosis.verdict.word, "") if diagnosis is not None else "",
+            css_class=_css_class(findings),
             sections=[*sections, table_section(data), settings_section(data, json_name)],
             inline_svg=inline_svg,
             theme_colors=THEME_COLORS,
@@ -132,17 +149,26 @@ def report_html(data: ReportData, json_name: str) -> str:
     )
 
 
+def _css_class(findings: Findings) -> str:
+    """Return the CSS class of the box at the top."""
+    if findings.results is None:
+        return DIAGNOSIS_CLASSES.get(findings.diagnosis.verdict.word, "") if findings.diagnosis is not None else ""
+    if findings.missed or findings.skill == "none":
+        return "warns"
+    return "unsure" if findings.skill in ("unknown", "ranks") else ""
+
+
 def report_dict(data: ReportData) -> dict[str, Any]:
     """Return all values of the page as plain values."""
-    about = table_dict(data.table)
-    values = {"table": {"name": about.pop("table"), **about, "notes": list(data.notes)}, "verdict": headline(data)}
+    about, findings = table_dict(data.table), data.findings
+    values = {"table": {"name": about.pop("table"), **about, "notes": list(data.notes)}, "verdict": findings.headline}
     values |= {"settings": dict(data.settings), "versions": software_versions(), "command": data.command}
-    if data.results is not None:
-        values["comparison"] = as_plain(data.results, data.test_size)
-    if data.counts:
-        values["held_out"] = {name: counts.to_dict() for name, counts in data.counts.items()}
-    if data.diagnosis is not None:
-        values["diagnosis"] = data.diagnosis.to_dict()
+    if findings.results is not None:
+        values["comparison"] = findings.to_dict()
+    if findings.counts:
+        values["held_out"] = {name: counts.to_dict() for name, counts in findings.counts.items()}
+    if findings.diagnosis is not None:
+        values["diagnosis"] = findings.diagnosis.to_dict()
     if data.explanation is not None:
         values["explanation"] = explanation_dict(data.explanation)
     return values
@@ -162,7 +188,7 @@ def table_section(data: ReportData) -> ReportSection:
         f"{count_of(k, 'class')}, {count_of(n, 'row')}: the largest, {name_of(counts.index[0])}, has "
         f"{percent(counts.iloc[0] / n)} of the rows, {smallest if ratio >= 1.05 else 'and all have about as many.'}"
     )
-    figure = new_figure(7.2, 0.9 + 0.27 * len(bars))
+    figure = new_figure(PAGE_WIDTH, 0.9 + 0.27 * len(bars))
     draw_bars(figure.subplots(), bars, "rows")
     chart = Chart(figure, "Rows of each class", caption)
     X = data.table.X
@@ -180,15 +206,41 @@ def table_section(data: ReportData) -> ReportSection:
         caption += f", the first {MAX_COLUMNS}; {len(columns) - MAX_COLUMNS} more are in the JSON file"
     head = ["column", "kind", "features", "missing", "distinct", "why it is left out"]
     table = DataTable(caption, head, rows, words=[2, 5])
-    notes: Block = list(dict.fromkeys(data.notes)) or "There are no notes: no column was left out, no value changed."
+    notes: Block = [*dict.fromkeys(data.notes), *describe_gaps(X)] or "No column was left out, and no cell is empty."
     return ReportSection("table", "What was found in the table", [notes, chart, table])
+
+
+def describe_gaps(X: pd.DataFrame) -> list[str]:
+    """Return a line for the empty cells of numbers, and one for those of other columns, with what becomes of them.
+
+    >>> describe_gaps(pd.DataFrame({"age": [30.0, None, 50.0], "color": ["red", None, None]}))
+    ['1 empty cell of numbers is filled with the median of its column in the training rows: age (1)',
+     '2 empty cells of text count as a value of their own: color (2)']
+    """
+    counts = {name: int(count) for name, count in X.isna().sum().items() if count}
+    lines = []
+    for is_number, one, many in (
+        (
+            True,
+            "of numbers is filled with the median of its column",
+            "of numbers are filled with the median of their column",
+        ),
+        (False, "of text counts as a value of its own", "of text count as a value of their own"),
+    ):
+        columns = [name for name in counts if (kind_of(X[name]) == "numbers") == is_number]
+        total = sum(counts[name] for name in columns)
+        if total:
+            where = list_names([f"{shorten(name)} ({counts[name]:,})" for name in columns])
+            rest = " in the training rows" if is_number else ""
+            lines.append(f"{count_of(total, 'empty cell')} {one if total == 1 else many}{rest}: {where}")
+    return lines
 
 
 def settings_section(data: ReportData, json_name: str) -> ReportSection:
     """Return the section with the command, settings and versions."""
     facts = {name: value for name, value in data.settings.items() if value}
-    if data.diagnosis is not None:
-        settings = [f"{name.replace('_', ' ')} {value}" for name, value in data.diagnosis.settings.items()]
+    if data.findings.diagnosis is not None:
+        settings = [f"{name.replace('_', ' ')} {value}" for name, value in data.findings.diagnosis.settings.items()]
         facts["diagnosis"] = ", ".join(settings)
     facts["versions"] = ", ".join(f"{name} {number}" for name, number in software_versions().items())
     facts["values"] = f"all of them are in {json_name}, in the folder of this page"

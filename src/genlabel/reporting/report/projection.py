@@ -17,8 +17,8 @@ from scipy.linalg import eigh
 from genlabel._arrays import Standardization
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
-from genlabel.evaluation.diagnosis.paired_experiment import DecisionRegions
-from genlabel.reporting.charts import GRAY, PALETTE, finish_axes, new_figure, plain_text
+from genlabel.evaluation.diagnosis.paired_experiment import NO_MIXING, DecisionRegions
+from genlabel.reporting.charts import GRAY, PAGE_WIDTH, PALETTE, finish_axes, new_figure, plain_text, wrap_text
 from genlabel.reporting.html import name_of, percent
 from genlabel.reporting.report.data import Chart, ReportSection
 from genlabel.reporting.svg import DECORATION, set_tips
@@ -28,6 +28,10 @@ MAX_LOOKS = 2 * len(PALETTE)
 MAX_POINTS, MAX_MIXED = 4500, 160
 SHRINKAGE = 0.1
 """Shrinkage of the covariance within the classes towards a multiple of the identity."""
+LEGEND_LINE = 0.2
+"""Inches of a line of a legend."""
+MAX_TITLE = 40
+"""Characters of a line of the title of an axis."""
 MIN_LOADING = 0.5
 """A feature is named along a direction if its weight is at least this share of the largest one."""
 DEFAULT_NAMES = ["first feature", "second feature"]
@@ -47,23 +51,23 @@ def projection_section(diagnosis: Diagnosis, mixed: MixedSampleStats, features: 
     n_third = int(((generated != mixed.class_index[first]) & (generated != mixed.class_index[second])).sum())
     rows = _subsample(len(points), MAX_POINTS)
     omitted = "" if len(rows) == len(points) else f" {len(rows)} of {len(points)} rows are drawn."
-    third_class = f"; on {n_third} the stacked density's class is that of neither parent"
+    third_class = f"; on {n_third} GenLabel's class is that of neither parent"
     third_class = third_class if len(diagnosis.classes) > 2 else ""
     caption = (
-        "Discs are mixed samples of two classes, as mixup draws them. The labels differ on the large ones: the left "
-        "half has the color of the top class of mixup's label, the right half that of the stacked density's. "
+        "Discs are mixed rows of two classes, as mixup draws them. The labels differ on the large ones: the left "
+        "half has the color of the top class of mixup's label, the right half that of GenLabel's. "
         f"They differ on {int((linear != generated).sum())} of {len(chosen)}{third_class}. {method}{omitted}"
     )
-    figure, names = new_figure(7.2, 5.2), diagnosis.classes.tolist()
+    figure, names = new_figure(PAGE_WIDTH, 4.0), diagnosis.classes.tolist()
     ax = figure.subplots()
     draw_classes(ax, points[rows], mixed.class_index[rows], len(names), 4.0, alpha=0.5)
     draw_halves(ax, mixed_points, linear, generated, [_tip(diagnosis, mixed, int(number)) for number in chosen])
-    ax.set(xlabel=plain_text(titles[0]), ylabel=plain_text(titles[1]))
+    ax.set(xlabel=wrap_text(plain_text(titles[0]), MAX_TITLE), ylabel=wrap_text(plain_text(titles[1]), MAX_TITLE))
     ax.autoscale_view()
     finish_axes(ax, grid="both")
     add_class_legend(figure, names)
-    chart = Chart(figure, "Rows and mixed samples", caption)
-    return ReportSection("projection", "Rows and mixed samples in the plane", [chart])
+    chart = Chart(figure, "Rows and mixed rows", caption)
+    return ReportSection("projection", "Rows and mixed rows in the plane", [chart])
 
 
 def region_section(
@@ -72,21 +76,22 @@ def region_section(
     """Return the section with the decision regions of two features."""
     names, (x, y, regions) = diagnosis.classes.tolist(), decisions
     rows = _subsample(len(mixed.points), MAX_POINTS // 4)
-    shares = {name: float((cells != regions["vanilla"]).mean()) for name, cells in regions.items() if name != "vanilla"}
-    differences = ", ".join(f"{name} differs from vanilla on {percent(share)}" for name, share in shares.items())
+    others = {name: cells for name, cells in regions.items() if name != NO_MIXING}
+    shares = {name: float((cells != regions[NO_MIXING]).mean()) for name, cells in others.items()}
+    differences = ", ".join(f"{name} differs from {NO_MIXING} on {percent(share)}" for name, share in shares.items())
     caption = f"Predicted class over the plane. Of the plane shown, {differences}."
     x_title, y_title = features or DEFAULT_NAMES
     n_lines = -(-len(regions) // 2)  # two panels a line
-    figure = new_figure(7.4, 0.6 + 2.9 * n_lines)
+    figure = new_figure(PAGE_WIDTH, 0.6 + 2.0 * n_lines)
     axes = figure.subplots(n_lines, 2, sharex=True, sharey=True, squeeze=False)
     for ax, (name, predicted) in zip(axes.flat, regions.items(), strict=False):
         draw_regions(ax, x, y, predicted)
         draw_classes(ax, mixed.points[rows], mixed.class_index[rows], len(names), 2.8)
         finish_axes(ax, name, grid=None)
     for ax in axes[-1]:
-        ax.set_xlabel(plain_text(x_title, 40))
+        ax.set_xlabel(plain_text(x_title, 24))
     for ax in axes[:, 0]:
-        ax.set_ylabel(plain_text(y_title, 30))
+        ax.set_ylabel(plain_text(y_title, 24))
     add_class_legend(figure, names)
     return ReportSection("regions", "Decision regions", [Chart(figure, "Decision regions of the models", caption)])
 
@@ -124,7 +129,7 @@ def _project_rows(mixed: MixedSampleStats, names: list[str] | None) -> tuple[Val
     for number, direction in enumerate(directions.T, 1):
         weight = np.abs(direction)
         largest = [i for i in np.argsort(-weight, kind="stable")[:3] if weight[i] >= MIN_LOADING * weight.max()]
-        features = [f"{'' if direction[i] > 0 else MINUS}{name_of(names[i])}" for i in largest] if names else []
+        features = [f"{'' if direction[i] > 0 else MINUS}{name_of(names[i], 24)}" for i in largest] if names else []
         titles.append(f"direction {number}" + (f", mostly {', '.join(features)}" if features else ""))
     k = int(mixed.class_index.max()) + 1
     shown = (
@@ -159,7 +164,7 @@ def _tip(diagnosis: Diagnosis, mixed: MixedSampleStats, number: int) -> str:
     first, second = (f"row {mixed.rows[row]} ({names[mixed.class_index[row]]})" for row in parents)
     labels = (samples.linear_labels[number], samples.density_labels[number])
     linear, generated = (format_label(label, names) for label in labels)
-    return f"{lam:.2f} of {first}, {1 - lam:.2f} of {second}\nmixup: {linear}\nstacked density: {generated}"
+    return f"{lam:.2f} of {first}, {1 - lam:.2f} of {second}\nmixup: {linear}\nGenLabel: {generated}"
 
 
 def draw_classes(ax: Axes, points: Values, index: NDArray[np.intp], k: int, size: float, alpha: float = 1.0) -> None:
@@ -209,15 +214,17 @@ def draw_regions(ax: Axes, x: Values, y: Values, regions: NDArray[np.intp]) -> N
 
 
 def add_class_legend(figure: Figure, names: Sequence[str]) -> None:
-    """Add a legend of the classes at the top; those that share a look are one entry."""
-    looks = [("s" if c >= len(PALETTE) else "o", plain_text(name, 26)) for c, name in enumerate(names[:MAX_LOOKS])]
+    """Add a legend of the classes at the top, and room for it; those that share a look are one entry."""
+    looks = [("s" if c >= len(PALETTE) else "o", plain_text(name, 16)) for c, name in enumerate(names[:MAX_LOOKS])]
     if len(names) > MAX_LOOKS:
         looks.append(("o", f"{len(names) - MAX_LOOKS} other classes"))
     handles = [
         Line2D([], [], marker=marker, linewidth=0, color=class_color(c), label=label)
         for c, (marker, label) in enumerate(looks)
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False, fontsize=9)
+    n_columns = min(4, max(2, 36 // (4 + max(len(name) for _, name in looks[:MAX_LOOKS]))))
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * (-(-len(looks) // n_columns) - 1))
+    figure.legend(handles=handles, loc="outside upper left", ncols=n_columns, frameon=False, fontsize=9)
 
 
 def class_color(c: int) -> str:
