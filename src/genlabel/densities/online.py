@@ -147,8 +147,9 @@ class OnlineGaussianDensity(nn.Module):
         if self.mean is None:
             d, dtype = features.shape[1], torch.promote_types(self.weight.dtype, features.dtype)
             shape = (self.num_classes, d) if self.covariance == "diagonal" else (self.num_classes,)
-            self.mean = torch.zeros(self.num_classes, d, dtype=dtype, device=features.device)
-            self.variance = torch.zeros(shape, dtype=dtype, device=features.device)
+            with torch.inference_mode(False):  # buffers of inference could not be updated in training
+                self.mean = torch.zeros(self.num_classes, d, dtype=dtype, device=features.device)
+                self.variance = torch.zeros(shape, dtype=dtype, device=features.device)
 
     @torch.no_grad()
     def update(self, features: Tensor, weights: Tensor) -> None:
