@@ -55,6 +55,9 @@ class OnlineGenLabel(Labeler):
     tensor([0, 0, 1, 1])
     """
 
+    last_gamma: Any = None
+    """Weight of the generative label in the last labels: a tensor, or a float."""
+
     def __init__(
         self,
         density: OnlineGaussianDensity,
@@ -138,6 +141,7 @@ class OnlineGenLabel(Labeler):
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         y_mix: Tensor = blend(targets, draw)
         gamma, temperature = self.effective_gamma(), None
+        self.last_gamma = gamma.clone() if isinstance(gamma, Tensor) else gamma
         if not isinstance(gamma, Tensor) and gamma == 0.0:
             return y_mix
         if isinstance(self.gamma, str):
