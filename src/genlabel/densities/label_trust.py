@@ -94,9 +94,8 @@ class LabelTrust(nn.Module):
         """Count how well labels in use, of a fixed gamma, predict the nearly clean rows of a batch."""
         known, y_mix, rows = _nearly_clean(targets.to(labels.dtype), pairs, margin)
         hits = known.gather(1, y_gen.argmax(1, keepdim=True))[:, 0]
-        ratio = (y_mix * known).sum(1) / (labels * known).sum(1).clamp(min=MIN_PROBABILITY)
-        excess = torch.where(rows > 0, ratio, 1.0).log()
-        sums = all_reduce_sum(torch.stack([rows, hits * rows, excess]).sum(1).double())
+        predicted = (torch.stack([y_mix, labels]) * known).sum(2).clamp(min=MIN_PROBABILITY).log()
+        sums = all_reduce_sum((torch.stack([torch.ones_like(hits), hits, predicted[0] - predicted[1]]) @ rows).double())
         self.counts.mul_(_memory(sums[0]).to(self.counts.dtype)).add_(sums)
 
     def gamma(self, max_gamma: float | Tensor) -> Tensor:
