@@ -155,8 +155,7 @@ def blend(values: Any, draw: MixParams) -> Any:
     """
     points = as_points(values, draw)
     lam = to_device(draw.lam, points, points.dtype).reshape(-1, *[1] * (points.ndim - 1))
-    other = points[to_device(draw.partner, points)]
-    return like((lam * points).add_(other.mul_(1.0 - lam)), values)  # in place: half of the memory
+    return like(lam * points + (1.0 - lam) * points[to_device(draw.partner, points)], values)
 
 
 def as_points(X: Any, draw: MixParams) -> Tensor:
