@@ -262,6 +262,8 @@ def test_the_metrics_of_a_batch(make_network: Make, digits: Batch) -> None:
         batch = mixup.mix(x, y)
         network(batch.x)
         target = batch.target()
+    for name, value in batch.metrics().items():  # as TensorBoard, wandb and Lightning take scalars
+        assert (type(name), value.ndim, value.requires_grad) == (str, 0, False)
     metrics = {name.removeprefix("genlabel/"): float(value) for name, value in batch.metrics().items()}
     labels, partner = target.double().numpy(), batch.draw.partner.numpy()
     outside = [

@@ -408,8 +408,8 @@ class GenLabelMixup(MixupSettings):
         labels = label_batch(self.labeler, features, targets, draw, None, batch.clean_features, label).float()
         if isinstance(self.labeler, OnlineGenLabel):
             batch.gamma = torch.as_tensor(self.labeler.last_gamma)
-        elif self._label_params is not None:
-            batch.gamma = self._gamma.clone()
+        elif isinstance(self.gamma, float):
+            batch.gamma = torch.as_tensor(self.gamma)
         return labels if learns or isinstance(self.labeler, LinearLabel) else _keep_unmixed(labels, targets, draw)
 
     def get_extra_state(self) -> Tensor:
