@@ -5,7 +5,8 @@
 ResNet-18 on random images of CIFAR-10's shapes. "loop" is `train_network`; on a GPU in bf16, compiled, each step one
 CUDA graph. "drop-in" is `GenLabelMixup` in a plain loop around a network in bf16 whose blocks are compiled, as a user
 writes it; "drop-in-graph" is the same loop, whose step the user captures as a CUDA graph (docs/images.md). Runs of all
-kinds take turns; the median epoch of each counts.
+kinds take turns; the median epoch of each counts. In "steps", on a CPU, single steps of the drop-in take turns, and the
+fastest of each kind counts, in processor time: on a busy machine, nothing else is comparable.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 import torch
@@ -28,8 +29,9 @@ from genlabel.labeling import Labeler
 from genlabel.training import SGD, ImageBatches, train_network
 from genlabel.training.networks.convolutional import IMAGE_NETWORKS, SmallConvNet, Stages
 
-KINDS = ("mixup", "near", "part", "clean", "auto", "by-hand")
-"""Mixup, GenLabel with each of the statistics and with gamma="auto", and mixup written by hand (drop-in only)."""
+KINDS = ("mixup", "near", "part", "clean", "auto", "compiled", "by-hand")
+"""Mixup, GenLabel with each of the statistics, with gamma="auto" and with compiled labels, and mixup written by hand
+(the last two in the drop-in only)."""
 NETWORKS = {**IMAGE_NETWORKS, "small": partial(SmallConvNet, 3, 10, 16)}
 """Networks by name; "small" has three convolutions, of 16 to 32 channels."""
 
@@ -67,30 +69,56 @@ def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
 def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
     """Return the same for a loop as a user writes it: mix, forward, loss, backward, step."""
     mixup, sgd = drop_in(network, batches, kind)
-    gpu = batches.device.type == "cuda"
     times: list[float] = []
     for _ in range(epochs):
         for x, y, *_ in batches:
-            with torch.autocast(batches.device.type, torch.bfloat16, enabled=gpu):
-                if kind == "by-hand":
-                    lam = torch.distributions.Beta(1.0, 1.0).sample((len(x),)).to(x)
-                    partner, weight = torch.randperm(len(x), device=x.device), lam.view(-1, 1, 1, 1)
-                    scores = network(weight * x + (1.0 - weight) * x[partner])
-                else:
-                    batch = mixup.mix(x, y)
-                    scores = network(batch.x)
-            if kind == "by-hand":
-                own, other = (cross_entropy(scores.float(), c, reduction="none") for c in (y, y[partner]))
-                loss = (lam * own + (1.0 - lam) * other).mean()
-            else:
-                loss = batch.loss(scores)
-            sgd.zero_grad()
-            loss.backward()
-            sgd.step()
+            loss = drop_in_step(network, mixup, sgd, kind, x, y)
         loss.item()
         times.append(perf_counter())
     mixup.detach()
     return np.diff(times).tolist()
+
+
+def drop_in_step(
+    network: Stages, mixup: GenLabelMixup, sgd: torch.optim.SGD, kind: str, x: torch.Tensor, y: torch.Tensor
+) -> torch.Tensor:
+    """Take a step of the drop-in, or of mixup by hand, and return the loss."""
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+        if kind == "by-hand":
+            lam = torch.distributions.Beta(1.0, 1.0).sample((len(x),)).to(x)
+            partner, weight = torch.randperm(len(x), device=x.device), lam.view(-1, 1, 1, 1)
+            scores = network(weight * x + (1.0 - weight) * x[partner])
+        else:
+            batch = mixup.mix(x, y)
+            scores = network(batch.x)
+    if kind == "by-hand":
+        own, other = (cross_entropy(scores.float(), c, reduction="none") for c in (y, y[partner]))
+        loss = (lam * own + (1.0 - lam) * other).mean()
+    else:
+        loss = batch.loss(scores)
+    sgd.zero_grad()
+    loss.backward()
+    sgd.step()
+    return loss
+
+
+def measure_steps(name: str, batch: int, kinds: list[str], steps: int) -> dict[str, dict[str, float]]:
+    """Return the fastest and the median step of each kind, in milliseconds of processor time; steps take turns."""
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    size, channels = (28, 1) if name == "lenet5" else (32, 3)
+    x = rng.integers(0, 256, (4 * batch, channels, size, size), dtype=np.uint8)
+    batches = ImageBatches(x, rng.integers(0, 10, len(x)), batch_size=batch, mixer=Mixup(), seed=0, device="cpu")
+    networks = {kind: NETWORKS[name](seed=0) for kind in kinds}
+    parts = {kind: (network, *drop_in(network, batches, kind)) for kind, network in networks.items()}
+    items = [(item.x, item.y) for item in batches]
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for index in range(20 + steps):
+        for kind in rng.permutation(kinds):  # the step before leaves the caches as it likes
+            begin = thread_time()
+            drop_in_step(*parts[kind], kind, *items[index % len(items)])
+            times[kind].append(1000.0 * (thread_time() - begin))
+    return {kind: {"fastest": min(values[20:]), "median": median(values[20:])} for kind, values in times.items()}
 
 
 def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
@@ -132,7 +160,12 @@ def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
 
 
 def drop_in(network: Stages, batches: ImageBatches, kind: str) -> tuple[GenLabelMixup, torch.optim.SGD]:
-    fixed = {"mixup": {"gamma": 0.0}, "by-hand": {"gamma": 0.0}, "auto": {"gamma": "auto"}}
+    fixed = {
+        "mixup": {"gamma": 0.0},
+        "by-hand": {"gamma": 0.0},
+        "auto": {"gamma": "auto"},
+        "compiled": {"compiled": True},
+    }
     mixup = GenLabelMixup(network, num_classes=10, mixer=batches.mixer, **fixed.get(kind, {"statistics": kind}))
     mixup.to(batches.device)
     if kind == "by-hand":
@@ -174,7 +207,7 @@ def measure(
 def main() -> None:
     torch._dynamo.config.recompile_limit = 64  # all kinds in one process, each compiled for itself
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--loops", nargs="+", choices=list(LOOPS), default=list(LOOPS))
+    parser.add_argument("--loops", nargs="+", choices=[*LOOPS, "steps"], default=list(LOOPS))
     parser.add_argument("--kinds", nargs="+", choices=KINDS[1:], default=list(KINDS[1:4]), help="ways of labels")
     parser.add_argument("--batch", type=int, nargs="+", default=[128])
     parser.add_argument("--steps", type=int, default=200, help="batches of an epoch")
@@ -188,6 +221,11 @@ def main() -> None:
     loops = [loop for loop in args.loops if device == "cuda" or not loop.endswith("graph")]
     for loop, batch in product(loops, args.batch):
         kinds = ["mixup", *args.kinds]
+        if loop == "steps":
+            seconds = measure_steps(args.network, batch, kinds, args.steps)
+            runs.append({"door": loop, "network": args.network, "batch": batch, "step_milliseconds": seconds})
+            print(json.dumps(runs[-1], indent=1), flush=True)
+            continue
         speed = measure(loop, args.network, batch, kinds, args.steps, args.rounds, device)
         ratios = {kind: speed["mixup"] / speed[kind] for kind in kinds}
         run = {"door": loop, "network": args.network, "batch": batch}

@@ -274,6 +274,7 @@ SETUP: dict[tuple[str, str], Callable[[dict[str, Any]], None]] = {
 PACKAGES = {
     ("docs/images.md", "Lightning"): ("pytorch_lightning",),
     ("docs/images.md", "Hugging Face transformers"): ("transformers", "accelerate"),
+    ("docs/images.md", "Text: token ids"): ("transformers",),
     ("docs/densities.md", "Densities for every shape of data"): ("zuko",),
     ("docs/deploy.md", "A web service"): ("onnx", "onnxruntime", "fastapi"),
     ("docs/persistence.md", "ONNX"): ("onnx",),

@@ -9,8 +9,9 @@ from genlabel.densities import OnlineGaussianDensity
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.label_trust import MEMORY, LabelTrust
 from genlabel.labeling import OnlineGenLabel
-from genlabel.mixing import MixParams, Mixup
-from genlabel.mixing.base import blend, draw_to_device, identity_params
+from genlabel.labeling.base import observe_and_label
+from genlabel.mixing import Mixer, MixParams, Mixup, RegMixup
+from genlabel.mixing.base import blend, draw_to_device
 
 
 def make_batch(n: int, k: int, seed: int) -> tuple[Tensor, Tensor, MixParams]:
@@ -92,12 +93,12 @@ def test_the_temperature_follows_the_scale_of_the_densities() -> None:
     assert 8.0 < temperatures[1] / temperatures[0] < 32.0, temperatures
 
 
-def test_unmixed_rows_and_unfitted_densities_say_nothing() -> None:
+def test_mixed_rows_and_unfitted_densities_say_nothing() -> None:
     trust = LabelTrust()
     scores, targets, draw = make_batch(50, 3, 0)
-    trust.update(scores, targets, identity_params(50))
-    assert not trust.log_likelihood.any()
-    assert float(trust.accuracy) == 0.0
+    before = {name: value.clone() for name, value in trust.state_dict().items()}
+    trust.update(scores, targets, draw._replace(lam=0.5 * torch.ones(50)))
+    torch.testing.assert_close(trust.state_dict(), before)
     trust.update(torch.full((50, 3), -torch.inf, dtype=torch.float64), targets, draw)
     assert float(trust.gamma(0.5)) < 0.01
     assert trust.log_likelihood.isfinite().all()
@@ -151,3 +152,35 @@ def test_bad_values_are_refused() -> None:
         labeler.observe(mixed, targets, draw)
         with pytest.raises(ValueError, match=next(reversed(params))):
             labeler.label(mixed, targets, draw)
+
+
+@pytest.mark.parametrize(
+    "mixer", [Mixup(20.0), RegMixup(), Mixup(2.0, lam_per="batch")], ids=["half", "half clean", "per batch"]
+)
+def test_gamma_stays_zero_without_evidence(mixer: Mixer) -> None:
+    rng, labeler = np.random.default_rng(0), OnlineGenLabel(OnlineGaussianDensity(5), "auto")
+    for _ in range(600):  # features say nothing of the classes
+        targets = torch.eye(5)[rng.integers(5, size=40)]
+        draw = draw_to_device(mixer.draw(40, rng), targets)
+        observe_and_label(labeler, features := torch.randn(40, 3), targets, features, targets, draw)
+    assert float(labeler.effective_gamma()) < 0.01
+    if mixer.alpha == 20.0:
+        with pytest.warns(DensityWarning, match="no evidence"):
+            labeler.check()
+    else:
+        labeler.check()
+
+
+def test_clean_rows_are_evidence() -> None:
+    """Half of the rows are clean, the others mixed half and half: gamma is large where the densities name classes."""
+    for spread, low, high in ((0.05, 0.4, 0.5), (3.0, 0.0, 0.02)):
+        labeler = OnlineGenLabel(OnlineGaussianDensity(3), "auto")
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            y = rng.integers(3, size=100)
+            x = torch.from_numpy(3.0 * np.eye(3)[y] + rng.normal(0.0, spread, (100, 3)))
+            targets = torch.eye(3, dtype=torch.float64)[y]
+            draw = draw_to_device(RegMixup().draw(100, rng), targets)
+            mixed = blend(x, draw)
+            observe_and_label(labeler, mixed, targets, mixed, targets, draw)
+        assert low <= float(labeler.effective_gamma()) <= high

@@ -377,10 +377,30 @@ def test_each_seed_has_its_folder(here: Path, jobs: str) -> None:
         (["digits", "--device", "abacus"], "--device 'abacus'"),
         (["digits", "--learning-rate", "1e9", "--epochs", "3"], "--learning-rate"),
         (["digits", "--alpha", "0"], "--alpha 0.0"),
+        (["digits", "--gamma", "2e0"], "--gamma 2.0"),
+        (["digits", "--gamma", "best"], "--gamma 'best'"),
+        (["digits", "--method", "vanilla", "--gamma", "0.7"], "--gamma 0.7"),
+        (["digits", "--method", "adamixup", "--alpha", "3"], "--alpha 3.0"),
+        (["digits", "--method", "vanilla", "--lam-per", "batch"], "--lam-per 'batch'"),
         (["digits", "--resume", "--restart"], "--restart"),
         (["digits", "--output", __file__], "--output"),
     ],
-    ids=["file", "home", "size", "jobs", "device", "rate", "alpha", "both", "output"],
+    ids=[
+        "file",
+        "home",
+        "size",
+        "jobs",
+        "device",
+        "rate",
+        "alpha",
+        "gamma",
+        "gamma name",
+        "vanilla",
+        "adamixup",
+        "lam",
+        "both",
+        "output",
+    ],
 )
 def test_invalid_input_is_one_error_line(here: Path, arguments: list[str], keyword: str) -> None:
     result = invoke(*arguments)
@@ -500,10 +520,15 @@ def test_gamma_is_chosen_while_training() -> None:
     assert train_images(DIGITS, gamma="auto", **{**FAST, "epochs": 6}).test.accuracy > 0.6
 
 
-@pytest.mark.parametrize("options", [{"gamma": 0.7}, {"beta": 0.5}, {"statistics": "clean"}, {"alpha": 0.3}], ids=str)
-def test_options_without_effect_are_refused(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("method", ["vanilla", "adamixup"])
+@pytest.mark.parametrize(
+    "options",
+    [{"gamma": 0.7}, {"beta": 0.5}, {"statistics": "clean"}, {"alpha": 0.3}, {"lam_per": "batch"}],
+    ids=str,
+)
+def test_options_without_effect_are_refused(options: dict[str, Any], method: str) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
-        train_images(SMALL, method="vanilla", **options, **FAST)
+        train_images(SMALL, method=method, **options, **FAST)
 
 
 def test_bad_weights_are_refused_before_training() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -52,18 +53,23 @@ def test_two_processes_learn_the_density_of_the_joined_batch(in_two_processes: C
     assert not torch.equal(first["lam"], second["lam"])
 
 
-def join_uneven(rank: int) -> dict[str, Any]:
+def join_uneven(rank: int, made_of: str) -> dict[str, Any]:
     network, x, y = batches()
     wrapped = nn.parallel.DistributedDataParallel(network)
-    mixup = GenLabelMixup(wrapped, **SETTINGS)
-    with wrapped.join():
-        try:
-            mixup.mix(x[0], y[0])
-        except RuntimeError as error:
-            return {"message": str(error)}
-    return {"message": ""}
+    mixup = GenLabelMixup(
+        wrapped if made_of == "wrapper" else network, num_classes=3, gamma=0.0 if made_of == "gamma=0" else 0.5
+    )
+    try:
+        with wrapped.join():
+            for t in range(2 + rank):
+                batch = mixup.mix(x[t], y[t])
+                batch.loss(wrapped(batch.x)).backward()
+    except RuntimeError as error:
+        return {"message": str(error)}
+    return {"message": "finished"}
 
 
-def test_uneven_inputs_are_refused(in_two_processes: Callable[..., Any]) -> None:
-    for result in in_two_processes(join_uneven):
-        assert "drop_last" in result["message"]
+@pytest.mark.parametrize("made_of", ["network", "wrapper", "gamma=0"])
+def test_uneven_inputs_are_refused_where_a_density_learns(made_of: str, in_two_processes: Callable[..., Any]) -> None:
+    for result in in_two_processes(join_uneven, made_of=made_of):
+        assert ("finished" if made_of == "gamma=0" else "drop_last") in result["message"]

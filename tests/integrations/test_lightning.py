@@ -1,5 +1,6 @@
 """Test the Lightning callback with the real package: training batches are mixed, and checkpoints hold its state."""
 
+import csv
 import doctest
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 from genlabel import GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup
+from genlabel.integrations.batches import MixedBatch
 
 pytestmark = [
     pytest.mark.usefixtures("their_own_advice"),
@@ -202,19 +204,41 @@ def test_the_teacher_counts_steps_of_the_optimizer(digits: tuple[Tensor, Tensor]
     assert float(mixup.density.steps) == 12.0
 
 
-def test_loggers_receive_the_metrics(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+def logged_rows(
+    digits: tuple[Tensor, Tensor], folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> tuple[list[dict[str, str]], list[MixedBatch]]:
+    """Return what a logger wrote in two epochs of four batches, and the batches."""
     from genlabel.integrations import GenLabelCallback
 
     lightning, module = import_module("pytorch_lightning"), on_lightning(PlainModule)()
-    logger = lightning.loggers.CSVLogger(tmp_path)
+    mixup, logger, batches = make(digits, module, "average"), lightning.loggers.CSVLogger(folder), []
+    mix = mixup.mix_before_pass
+    monkeypatch.setattr(mixup, "mix_before_pass", lambda x, y: batches.append(mix(x, y)) or batches[-1])
     trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", devices=1, logger=logger, enable_progress_bar=False, log_every_n_steps=2,
-        callbacks=[GenLabelCallback(make(digits, module, "average"))], enable_model_summary=False,
-        default_root_dir=tmp_path, enable_checkpointing=False,
+        max_epochs=2, accelerator="cpu", devices=1, logger=logger, enable_progress_bar=False,
+        callbacks=[GenLabelCallback(mixup)], enable_model_summary=False, default_root_dir=folder,
+        enable_checkpointing=False, **settings,
     )  # fmt: skip
     trainer.fit(module, DataLoader(TensorDataset(*digits), batch_size=16))
-    header, *rows = (Path(logger.log_dir) / "metrics.csv").read_text().splitlines()
-    assert {"genlabel/gamma", "genlabel/label_entropy", "genlabel/outside_parents", "genlabel/trust"} <= {
-        *header.split(",")
-    }
-    assert len(rows) == 4
+    path = Path(logger.log_dir) / "metrics.csv"
+    return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else [], batches
+
+
+def test_loggers_receive_the_metrics_of_the_batch_that_is_logged(
+    digits: tuple[Tensor, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, batches = logged_rows(digits, tmp_path, monkeypatch, log_every_n_steps=3)
+    assert [int(row["step"]) for row in rows] == [2, 5]
+    for row in rows:
+        for name, value in batches[int(row["step"])].metrics().items():
+            assert name in ("genlabel/trust", "genlabel/gamma") or float(row[name]) == pytest.approx(float(value))
+        assert float(row["genlabel/gamma"]) == pytest.approx(0.1)
+        assert 0.0 <= float(row["genlabel/trust"]) <= 1.0
+
+
+def test_no_metrics_are_logged_where_lightning_logs_nothing(
+    digits: tuple[Tensor, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, batches = logged_rows(digits, tmp_path, monkeypatch, log_every_n_steps=0)
+    assert not rows
+    assert len(batches) == 8

@@ -161,3 +161,55 @@ def test_the_teacher_counts_steps_of_the_optimizer(digits: tuple[Tensor, Tensor]
     )  # fmt: skip
     trainer.train()
     assert float(trainer.mixup.teacher.updates) == 2.0
+
+
+def test_the_logged_metrics_are_those_of_the_last_batch(
+    digits: tuple[Tensor, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(
+        digits, tmp_path, model=PlainModule(), max_steps=7, logging_strategy="steps", logging_steps=3
+    )
+    batches, mix = [], trainer.mixup.mix
+    monkeypatch.setattr(trainer.mixup, "mix", lambda x, y: batches.append(mix(x, y)) or batches[-1])
+    trainer.train()
+    logged = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert [entry["step"] for entry in logged] == [3, 6]
+    for entry in logged:
+        metrics = batches[entry["step"] - 1].metrics()
+        for name in ("genlabel/label_entropy", "genlabel/outside_parents", "genlabel/gamma"):
+            assert entry[name] == pytest.approx(float(metrics[name]))
+
+
+def test_label_smoothing_and_class_weights_are_in_the_loss(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelTrainer
+
+    model, weight = make_model().train(), torch.linspace(0.2, 3.0, 10)
+    trainer = GenLabelTrainer(
+        model=model,
+        args=transformers.TrainingArguments(str(tmp_path), report_to=[], use_cpu=True, label_smoothing_factor=0.3),
+        train_dataset=Rows(*digits),
+        mixup=GenLabelMixup(model, num_classes=10, gamma=0.0, prob=0.0),
+        weight=weight,
+    )
+    loss = trainer.compute_loss(model, {"pixel_values": digits[0], "labels": digits[1]})
+    scores = model(digits[0]).logits
+    torch.testing.assert_close(loss, nn.functional.cross_entropy(scores, digits[1], weight, label_smoothing=0.3))
+
+
+def test_misuse_of_the_trainer_raises(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelTrainer
+
+    trainer = make_trainer(digits, tmp_path, model=PlainModule())
+    trainer.model.train()
+    for inputs in ({"image": digits[0], "labels": digits[1]}, {"pixel_values": digits[0]}):
+        with pytest.raises(ValueError, match="input_name"):
+            trainer.compute_loss(trainer.model, inputs)
+    with pytest.raises(ValueError, match="compute_loss_func"):
+        GenLabelTrainer(model=PlainModule(), mixup=trainer.mixup, compute_loss_func=lambda *args, **kwargs: 0.0)
+
+
+def test_labels_before_the_network_train_a_model(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    trainer = make_trainer(digits, tmp_path, lambda model: GenLabelMixup(num_classes=10, gamma=0.0), max_steps=40)
+    before = trainer.evaluate()["eval_loss"]
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] < before

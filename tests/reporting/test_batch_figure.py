@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from genlabel import CutMix, GenLabelMixup, Mixup
+from genlabel.labeling import LogisticLabel
 from genlabel.mixing import Mixer
 from genlabel.mixing.base import blend
 from genlabel.reporting import plot_batch
@@ -48,3 +49,23 @@ def test_batches_without_images_or_without_a_mix_are_refused() -> None:
     for call in (lambda: plot_batch(table), lambda: plot_batch(plain), lambda: plot_batch(images, ["a"])):
         with pytest.raises(ValueError, match=r"batch|class_names"):
             call()
+
+
+def test_the_label_of_a_labeler_of_ones_own_is_drawn() -> None:
+    mixup = GenLabelMixup(num_classes=4, labeler=LogisticLabel(0.4))
+    batch = mixup.mix_before_pass(torch.rand(10, 1, 6, 6), torch.arange(10) % 4)
+    figure = plot_batch(batch, rows=3)
+    for row, axes in enumerate(np.array(figure.axes).reshape(3, 4)):
+        classes = [int(label.get_text()) for label in axes[3].get_yticklabels()]
+        drawn = [bar.get_width() for bar in axes[3].containers[1]]
+        np.testing.assert_allclose(drawn, batch.target()[row].numpy()[classes], atol=1e-6)
+    assert "LogisticLabel" in figure.get_suptitle()
+
+
+def test_the_weight_is_that_of_the_batch() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(36, 4))
+    mixup = GenLabelMixup(network, num_classes=4, gamma=0.5)
+    batch = mixup.mix(torch.rand(10, 1, 6, 6), torch.arange(10) % 4)
+    batch.loss(network(batch.x))
+    mixup.gamma = 0.1
+    assert "0.50" in plot_batch(batch, rows=1).get_suptitle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from statistics import mean, median_high, stdev
@@ -115,8 +115,8 @@ def train_images(
     settings = {name: getattr(value, "value", value) for name, value in locals().items() if name in SETTINGS}
     settings["held_out"] = val_fraction
     with options.one_line_errors(), ProgressDisplay(f"loading {data}", quiet=_rank() > 0):
-        if gamma is not None and gamma.replace(".", "", 1).isdigit():
-            settings["gamma"] = float(gamma)
+        with suppress(ValueError, TypeError):
+            settings["gamma"] = float(gamma)  # type: ignore[arg-type]
         options.check_jobs(jobs)
         if resume and restart:
             raise ValueError("--resume continues a run and --restart deletes it; give one of them")

@@ -7,6 +7,7 @@ ranks of a distributed run have the same state.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import torch
@@ -147,8 +148,9 @@ class OnlineGaussianDensity(nn.Module):
         if self.mean is None:
             d, dtype = features.shape[1], torch.promote_types(self.weight.dtype, features.dtype)
             shape = (self.num_classes, d) if self.covariance == "diagonal" else (self.num_classes,)
-            self.mean = torch.zeros(self.num_classes, d, dtype=dtype, device=features.device)
-            self.variance = torch.zeros(shape, dtype=dtype, device=features.device)
+            with torch.inference_mode(False):  # buffers of inference could not be updated in training
+                self.mean = torch.zeros(self.num_classes, d, dtype=dtype, device=features.device)
+                self.variance = torch.zeros(shape, dtype=dtype, device=features.device)
 
     @torch.no_grad()
     def update(self, features: Tensor, weights: Tensor) -> None:
@@ -166,7 +168,7 @@ class OnlineGaussianDensity(nn.Module):
         is_usable = (f.abs() <= MAX_FEATURE).all(1, keepdim=True)
         f = f.masked_fill(~is_usable, 0.0)
         self.allocate(features)
-        with torch.autocast(f.device.type, enabled=False):
+        with _full_precision(f.device.type):
             center = self.mean.double().mean(0)
             g, d = f - center, f.shape[1]
             diagonal = self.covariance == "diagonal"
@@ -198,7 +200,7 @@ class OnlineGaussianDensity(nn.Module):
             return torch.full((len(features), self.num_classes), -torch.inf, device=features.device)
         self._check(features)
         d = self.mean.shape[1]
-        with torch.autocast(features.device.type, enabled=False):
+        with _full_precision(features.device.type):
             center = self.mean.mean(0)
             x, mu = features.detach().to(self.mean.dtype) - center, self.mean - center
             seen = _expand_like((self.weight > 0).to(self.variance.dtype), self.variance)
@@ -241,11 +243,14 @@ class OnlineGaussianDensity(nn.Module):
         divisor = self.log_temperature.exp() if temperature is None else temperature
         posterior = log_posterior(logs, uniform, divisor.to(logs.dtype), top_k)
         y_gen, linear = posterior.log_proba.exp(), y_mix.to(logs.dtype)
-        difference = _entropy(linear) - _entropy(y_gen)
-        means = torch.cat([y_gen, linear, difference[:, None]], 1).mean(0)
+        columns = [y_gen, linear]
+        if self.matched:
+            columns.append((_entropy(linear) - _entropy(y_gen))[:, None])
+        means = torch.cat(columns, 1).mean(0)
         ranks = rank_and_world_size()[1]
         means = means if ranks == 1 else all_reduce_sum(means) / ranks
-        self.mean_label.lerp_(means[:-1].view(2, -1).to(self.mean_label.dtype), MEAN_LABEL_RATE)
+        labels = means[: 2 * self.num_classes].view(2, -1)
+        self.mean_label.lerp_(labels.to(self.mean_label.dtype), MEAN_LABEL_RATE)
         if self.matched:
             self.log_temperature.add_(TEMPERATURE_RATE * means[-1].to(self.log_temperature.dtype)).clamp_(min=0.0)
         return posterior
@@ -273,6 +278,12 @@ class OnlineGaussianDensity(nn.Module):
         for name, value in self.trust.state_dict(prefix=f"{prefix}trust.").items():
             state_dict.setdefault(name, value)  # a state of 0.2.0 has no trust
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _full_precision(device_type: str) -> AbstractContextManager[object]:
+    """Return a context without autocast, which costs nothing where it is off."""
+    is_on = torch.is_autocast_enabled(device_type)
+    return torch.autocast(device_type, enabled=False) if is_on else nullcontext()
 
 
 def _expand_like(per_class: Tensor, values: Tensor) -> Tensor:

@@ -211,8 +211,11 @@ def train_images(
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate, "0.1 is the default")
     check_choice("method", method, IMAGE_METHODS)
-    if method == "vanilla" and alpha is not None:
-        raise ValueError(f"alpha={alpha!r} has no effect with method='vanilla', which mixes nothing")
+    reasons = {"vanilla": "which mixes nothing", "adamixup": "which learns how to mix"}
+    if method in reasons and alpha is not None:
+        raise ValueError(f"alpha={alpha!r} has no effect with method={method!r}, {reasons[method]}")
+    if method in reasons and lam_per != "sample":
+        raise ValueError(f"lam_per={lam_per!r} has no effect with method={method!r}, {reasons[method]}")
     labels = label_options(method, gamma=gamma, beta=beta, statistics=statistics)
     arguments |= labels
     image_method = make_image_method(method, len(images.classes), alpha=alpha, lam_per=lam_per, **labels)

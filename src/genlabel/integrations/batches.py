@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 import torch
 from torch import Tensor
 
-from genlabel._validation import check_choice
+from genlabel._validation import check_choice, check_interval
 from genlabel.labeling import OnlineGenLabel
 from genlabel.mixing import MixParams
 
@@ -49,6 +49,8 @@ class MixedBatch:
     """Features of clean rows, if the density learns from these."""
     labels: Tensor | None = field(default=None, repr=False)
     """Labels of the mixed batch, once they are computed."""
+    gamma: Tensor | None = field(default=None, repr=False)
+    """Weight of the generative label in these; None before, and with a labeler that has none."""
 
     def target(self, scores: Tensor | None = None) -> Tensor:
         """Return the labels (n, k), float32.
@@ -82,6 +84,7 @@ class MixedBatch:
         if not isinstance(scores, Tensor):
             raise TypeError(f"scores are a {type(scores).__name__}; pass the tensor (n, k), such as output.logits")
         check_choice("reduction", reduction, ["mean", "sum", "none"])
+        check_interval("label_smoothing", label_smoothing, 0.0, 1.0, "0.1 is usual")
         target = self.target(scores)
         if self.mixup.multi_label:
             return self._binary_loss(scores.float(), target, weight, reduction, label_smoothing)
@@ -132,9 +135,14 @@ class MixedBatch:
         "gamma" is the weight of the generative label in this step, "label_entropy" the mean entropy of the labels in
         nats, and "outside_parents" the share of rows whose label has most of its mass outside the classes of both
         parents. A density that learns adds "trust": the share of nearly clean rows whose class it names.
+        With `multi_label=True`, whose labels are no distributions, there are none.
         """
+        if self.mixup.multi_label:
+            return {}
         target = self.target()
-        scalars = {"gamma": self.mixup.effective_gamma, "label_entropy": _entropy(target)}
+        scalars = {"label_entropy": _entropy(target)}
+        if self.gamma is not None:
+            scalars["gamma"] = self.gamma
         if self.draw is not None:
             partner = self.draw.partner.to(target.device)
             parents = (self.targets > 0) | (self.targets[partner] > 0)
@@ -147,8 +155,10 @@ class MixedBatch:
         """Return the accuracies of scores (n, k).
 
         `weighted` is the mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j], `dominant` the fraction of
-        predictions equal to the class with the larger weight.
+        predictions equal to the class with the larger weight. Both are for one class per row, not for multi_label=True.
         """
+        if self.mixup.multi_label:
+            raise ValueError("with multi_label=True a row has several labels; use a metric for these, such as F1")
         return mixed_accuracy(scores, self.y, self.draw)
 
 

@@ -16,10 +16,24 @@ from genlabel.mixing.base import check_within_batch
 
 DENSITY_SETTINGS = ("beta", "covariance", "statistics", "margin", "share", "temperature")
 """Parameters of `OnlineGaussianDensity` that `GenLabelMixup` takes."""
+HINTS = {
+    "alpha": "alpha is a parameter of the mixer: mixer=Mixup(alpha=0.2)",
+    "mixup_alpha": "pass mixer=Mixup(alpha=0.2)",
+    "cutmix_alpha": "pass mixer=CutMix(alpha=1.0), or both: mixer=(Mixup(alpha=0.2), CutMix(alpha=1.0))",
+    "mode": "pass mixer=Mixup(lam_per='batch'), 'pair' or 'sample'",
+    "lam_per": "pass mixer=Mixup(lam_per='batch'), 'pair' or 'sample'",
+    "label_smoothing": "pass it to batch.loss(scores, label_smoothing=0.1) or mixup(x, y, label_smoothing=0.1)",
+    "mixup_off_epoch": "set mixup.off_step = 0 at that epoch",
+}
+"""Hints for parameters of other libraries."""
 
 
-def check_batch(x: Any, y: Any, k: int, blends_input: bool = True, multi_label: bool = False) -> None:
-    """Raise unless x can be mixed and y are labels of its rows; values on a GPU are not read.
+def check_batch(
+    x: Any, y: Any, k: int, blends_input: bool = True, multi_label: bool = False, reads_gpu: bool = False
+) -> None:
+    """Raise unless x can be mixed and y are labels of its rows.
+
+    Values on a GPU are read with `reads_gpu` only, which waits for it.
 
     Integers are fine for a mixer that does not blend them: one that pastes, or that mixes in a hidden layer.
 
@@ -40,8 +54,8 @@ def check_batch(x: Any, y: Any, k: int, blends_input: bool = True, multi_label: 
         )
     if len(x) != len(y) or not len(x):
         raise ValueError(f"x has {len(x)} rows and y has {len(y)}; pass one batch, of at least one row")
-    is_readable = x.is_floating_point() and x.device.type == "cpu"
-    if is_readable and not bool(x.sum().isfinite()) and not bool(x.isfinite().all()):
+    reads_x, reads_y = (reads_gpu or values.device.type == "cpu" for values in (x, y))
+    if reads_x and x.is_floating_point() and not bool(x.sum().isfinite()) and not bool(x.isfinite().all()):
         row = int((~x.flatten(1).isfinite().all(1)).nonzero()[0])
         raise ValueError(f"x has values that are NaN or infinite, first in row {row}; a mix would spread them")
     if y.ndim > 2:
@@ -50,14 +64,15 @@ def check_batch(x: Any, y: Any, k: int, blends_input: bool = True, multi_label: 
         )
     if y.ndim == 2:
         if y.shape[1] != k:
-            raise ValueError(f"y has {y.shape[1]} columns, but num_classes={k}; pass soft labels (n, {k})")
-        if y.device.type == "cpu":
+            hint = "class indices (n,), such as y[:, 0], or " if y.shape[1] == 1 else ""
+            raise ValueError(f"y has {y.shape[1]} columns, but num_classes={k}; pass {hint}soft labels (n, {k})")
+        if reads_y:
             _check_rows(y, multi_label)
     elif multi_label:
         raise ValueError(f"y has shape {tuple(y.shape)}; with multi_label=True, pass (n, {k}) values of 0 and 1")
     elif y.ndim != 1 or y.is_floating_point() or y.is_complex():
         raise ValueError(f"y is {y.dtype} {tuple(y.shape)}; pass integer class indices (n,), or soft labels (n, {k})")
-    elif y.device.type == "cpu" and not (int(y.min()) >= 0 and int(y.max()) < k):
+    elif reads_y and not (int(y.min()) >= 0 and int(y.max()) < k):
         raise ValueError(
             f"y must hold class indices, 0 to {k - 1}; it has {int(y.min())} to {int(y.max())}: set num_classes to the "
             "number of all classes"
@@ -100,7 +115,7 @@ def check_density(
     if density is None:
         unknown = [name for name in settings if name not in DENSITY_SETTINGS]
         if unknown:
-            hint = "; alpha is a parameter of the mixer: mixer=Mixup(alpha=0.2)" if "alpha" in unknown else ""
+            hint = "".join(f"; {HINTS[name]}" for name in unknown if name in HINTS)
             raise TypeError(
                 f"{', '.join(unknown)} is no parameter of GenLabelMixup, nor of its density, whose parameters are "
                 f"{', '.join(DENSITY_SETTINGS)}{hint}"
@@ -116,21 +131,23 @@ def check_density(
     return density
 
 
-def check_labeler(labeler: Labeler, network: nn.Module | None) -> Labeler:
+def check_labeler(labeler: Labeler, network: nn.Module | None, k: int) -> Labeler:
     """Return a labeler of the user's own; one that learns needs the features of a network."""
     if not isinstance(labeler, Labeler):
         raise TypeError(f"labeler={labeler!r} must be a Labeler, such as LinearLabel() or LogisticLabel()")
     if labeler.update_source is not None and network is None:
         raise ValueError(f"labeler={labeler!r} learns from features; pass the network: GenLabelMixup(network, ...)")
+    if isinstance(labeler.state, OnlineGaussianDensity):
+        check_density(labeler.state, k, {})
     return labeler
 
 
 def make_labeler(
-    density: ClassDensity | OnlineGaussianDensity, gamma: Any, top_k: int | None, same_class: str, warmup_steps: int
+    density: Any, gamma: Any, max_gamma: float, top_k: int | None, same_class: str, warmup_steps: int
 ) -> Labeler:
     """Return the labeler of a density."""
     if isinstance(density, OnlineGaussianDensity):
-        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps)
+        return OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps, max_gamma)
     if warmup_steps:
         raise ValueError(f"warmup_steps={warmup_steps!r} needs a density that learns during training; this is fitted")
     return GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class)

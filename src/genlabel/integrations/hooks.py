@@ -1,19 +1,16 @@
-"""Forward hooks: watch the passes of any network, capture the features of a layer, and mix the output of a layer.
-
-A teacher is a network of which only features are captured: frozen, or the moving average of the trained one.
-"""
+"""Forward hooks: watch the passes of any network, capture the features of a layer, and mix the output of a layer."""
 
 from __future__ import annotations
 
-import copy
 import reprlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
 
-from genlabel._validation import check_choice, check_interval
+from genlabel._runtime import rank_and_world_size
 from genlabel.mixing import Mixer, MixParams
 
 
@@ -99,14 +96,17 @@ class _Hook(ABC):
         self.is_active, self.count = False, 0
         module = target.module
         register = module.register_forward_pre_hook if target.is_input else module.register_forward_hook
-        self._handle = register(self)
+        self._handle = register(self, with_kwargs=True)
 
     @final
-    def __call__(self, module: nn.Module, args: Any, output: Any = None) -> Any:
+    def __call__(self, module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any = None) -> Any:
         if not self.is_active:
             return None
         self.count += 1
-        return self._receive(args[0] if self.target.is_input else output)
+        if self.target.is_input:
+            tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
+            return self._receive(next(tensors, None))
+        return self._receive(output)
 
     @abstractmethod
     def _receive(self, values: Any) -> Any:
@@ -127,8 +127,8 @@ class _Hook(ABC):
     def _never_ran(self) -> RuntimeError:
         return RuntimeError(
             f"the layer {self.target.name!r} has not run since the batch was mixed: call network(batch.x) first, with "
-            "the network in training mode. If you did, name a layer that the pass uses, or call "
-            "torch.compiler.reset() if the network was compiled before it had hooks"
+            "the network in training mode; a call of network.forward does not run hooks. If you did, name a layer that "
+            "the pass uses, or call torch.compiler.reset() if the network was compiled before it had hooks"
         )
 
     def _ran_twice(self) -> RuntimeError:
@@ -154,6 +154,8 @@ class PassHook:
         """Passes since the last batch was mixed; 2 stands for two or more."""
         self.inputs: tuple[Any, ...] | None = ()
         """Inputs of the first pass; None once they are checked."""
+        self.is_joining = False
+        """True if the pass was in the context `DistributedDataParallel.join()`."""
         self._handle = root.register_forward_pre_hook(self, with_kwargs=True)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -162,17 +164,22 @@ class PassHook:
             self.count, self.inputs = 1, (*args, *kwargs.values())
         else:
             self.count = 2
+        if not torch.compiler.is_compiling() and rank_and_world_size()[1] > 1:
+            wrapper = getattr(nn.parallel.DistributedDataParallel, "_active_ddp_module", None)  # during its forward
+            join = getattr(wrapper, "_join_config", None)
+            self.is_joining = join is not None and join.enable
 
     def reset(self) -> None:
         """Wait for the pass of a new batch."""
-        self.count, self.inputs = 0, ()
+        self.count, self.inputs, self.is_joining = 0, (), False
 
     def check(self, x: Tensor) -> None:
         """Raise unless the network had one pass since the batch was mixed, over its points `x`."""
         if self.count == 0:
             raise RuntimeError(
-                "the network has not run since the batch was mixed: call batch.loss(network(batch.x)). If you did, "
-                "call torch.compiler.reset(), because the network was compiled before it had hooks"
+                "the network has not run since the batch was mixed: call batch.loss(network(batch.x)), with the "
+                "network itself; calls of network.forward, or of its parts, do not run its hooks. If you did, call "
+                "torch.compiler.reset(), because the network was compiled before it had hooks"
             )
         if self.count > 1:
             raise RuntimeError(
@@ -199,14 +206,12 @@ def same_memory(value: Any, x: Tensor) -> bool:
     """Return True if a value is the tensor x, or a view of the same memory.
 
     >>> x = torch.rand(2, 3)
-    >>> same_memory(x.flatten(), x), same_memory(x.clone(), x), same_memory(None, x)
-    (True, False, False)
+    >>> same_memory(x.flatten(), x), same_memory(x.clone(), x), same_memory(x[:1], x[1:]), same_memory(None, x)
+    (True, False, False, False)
     """
     if value is x:
         return True
-    if not isinstance(value, Tensor) or value.numel() != x.numel():
-        return False
-    return value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    return isinstance(value, Tensor) and value.numel() == x.numel() and value.data_ptr() == x.data_ptr()
 
 
 @final
@@ -261,28 +266,26 @@ class MixHook(_Hook):
 
     >>> from genlabel.mixing import Mixup
     >>> network = nn.Sequential(nn.ReLU(), nn.Identity())
-    >>> hook = MixHook(HookTarget(network[0], "0", is_input=False), network, Mixup())
-    >>> hook.activate(MixParams(torch.tensor([1, 0]), torch.tensor([0.25, 1.0])))
+    >>> hook = MixHook(HookTarget(network[0], "0", is_input=False), network)
+    >>> hook.activate(Mixup(), MixParams(torch.tensor([1, 0]), torch.tensor([0.25, 1.0])))
     >>> network(torch.tensor([[-4.0], [4.0]]))
     tensor([[3.], [4.]])
     """
 
-    def __init__(self, target: HookTarget, root: nn.Module, mixer: Mixer) -> None:
-        super().__init__(target, root)
-        self.mixer = mixer
-        self.draw: MixParams | None = None
+    mixer: Mixer | None = None
+    draw: MixParams | None = None
 
     def _receive(self, values: Any) -> Any:
-        if self.draw is None or not self.root.training:  # mixed for training, but never passed before an evaluation
+        if self.mixer is None or self.draw is None or not self.root.training:  # an evaluation before the pass
             return None
         if self.count > 1:  # it would mix the batch twice
             raise self._ran_twice()
         mixed = self.mixer.mix(_first_tensor(values), self.draw)
         return mixed if isinstance(values, Tensor) else type(values)((mixed, *values[1:]))
 
-    def activate(self, draw: MixParams) -> None:
+    def activate(self, mixer: Mixer, draw: MixParams) -> None:
         """Mix the next pass."""
-        self.is_active, self.count, self.draw = True, 0, draw
+        self.is_active, self.count, self.mixer, self.draw = True, 0, mixer, draw
 
     def check(self) -> None:
         """Raise unless it has mixed a pass, and deactivate."""
@@ -295,105 +298,63 @@ def _first_tensor(values: Any) -> Tensor:
     """Return a tensor, or the first of several."""
     tensor = values[0] if isinstance(values, tuple | list) and values else values
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"the layer's output is a {type(values).__name__}; name one with a tensor, or a tuple of them")
+        raise TypeError(f"the layer's values are a {type(tensor).__name__}; name one with a tensor, or a tuple of them")
     return tensor
 
 
 @final
-class Teacher(nn.Module):
-    """Network in evaluation mode that gives features only; its owner saves and moves it.
+class NetworkHooks:
+    """All hooks on a network: of its passes, of its features, and of the layers after which it is mixed.
 
     Parameters
     ----------
     network : Module
-        Network, which is put in evaluation mode.
-    feature_layer, input_of : str or None
-        See :func:`find_layer`.
-    num_classes : int
-    decay : float in [0, 1) or None
-        None is a frozen teacher. Otherwise it is the moving average of the network, of which it starts as a copy: decay
-        is the weight of the average in an update, in the long run; the t-th update uses at most (1 + t) / (10 + t).
+    mixed : mapping of int to HookTarget
+        Layer of each depth of mixing above 0.
+    features : HookTarget or None
 
     Examples
     --------
-    >>> Teacher(nn.Linear(2, 3), None, 3, decay=0.999).features(torch.tensor([[1.0, 2.0]]))
-    tensor([[1., 2.]])
+    >>> network = nn.Sequential(nn.Linear(4, 3))
+    >>> hooks = NetworkHooks(network, {}, find_layer(network, None, 3))
+    >>> hooks.expect(captures_features=True)
+    >>> _ = network(x := torch.rand(2, 4))
+    >>> hooks.check(x)
+    >>> torch.equal(hooks.features.take(), x)
+    True
     """
 
-    updates: Tensor
+    def __init__(self, network: nn.Module, mixed: Mapping[int, HookTarget], features: HookTarget | None) -> None:
+        self.passes = PassHook(network)
+        self.mixed = {depth: MixHook(target, network) for depth, target in mixed.items()}
+        # It is registered last, and receives the mixed output of a layer that both use.
+        self.features = None if features is None else FeatureHook(features, network)
 
-    def __init__(
-        self,
-        network: nn.Module,
-        feature_layer: str | None,
-        num_classes: int,
-        decay: float | None = None,
-        input_of: str | None = None,
+    def expect(
+        self, mixer: Mixer | None = None, draw: MixParams | None = None, captures_features: bool = False
     ) -> None:
-        super().__init__()
-        self.network = unwrap(network)
-        if decay is not None:
-            check_interval("decay", decay, 0.0, 1.0 - 1e-9, "0.999 averages about the last thousand steps")
-            self.network = copy.deepcopy(self.network).requires_grad_(False)
-        self.network.eval()
-        self.feature_layer, self.input_of, self.num_classes, self.decay = feature_layer, input_of, num_classes, decay
-        self.register_buffer("updates", torch.zeros(()))
-        self._hook: FeatureHook | None = self._make_hook()
+        """Wait for the next pass, which is mixed in a layer if the draw has a depth; earlier ones no longer count."""
+        self.passes.reset()
+        for hook in self._layer_hooks():
+            hook.deactivate()
+        mix_hook = None
+        if mixer is not None and draw is not None and draw.depth:
+            mix_hook = self.mixed[draw.depth]
+            mix_hook.activate(mixer, draw)
+        if captures_features and self.features is not None:
+            self.features.activate(after=mix_hook)
 
-    @property
-    def is_average(self) -> bool:
-        """True if it is the moving average of a network."""
-        return self.decay is not None
+    def check(self, x: Tensor) -> None:
+        """Raise unless the network had one pass since, over the points x, and mixed it where it was to be mixed."""
+        self.passes.check(x)
+        for hook in self.mixed.values():
+            hook.check()
 
-    @torch.no_grad()
-    def features(self, x: Tensor) -> Tensor:
-        """Return the features (n, d) of a batch."""
-        if self._hook is None:  # in a copy
-            self._hook = self._make_hook()
-        return self._hook.features_of(x)
+    def remove(self) -> None:
+        """Remove the hooks from the network."""
+        self.passes.remove()
+        for hook in self._layer_hooks():
+            hook.remove()
 
-    @torch.no_grad()
-    def update(self, network: nn.Module) -> None:
-        """Move the weights towards those of the network; buffers, such as running statistics, are copied."""
-        self.updates.add_(1.0)
-        decay = ((1.0 + self.updates) / (10.0 + self.updates)).clamp(max=self.decay)
-        source = unwrap(network)
-        for mine, theirs in zip(self.network.parameters(), source.parameters(), strict=True):
-            mine.lerp_(theirs.detach(), (1.0 - decay).to(mine))
-        for buffer, value in zip(self.network.buffers(), source.buffers(), strict=True):
-            buffer.copy_(value)
-
-    def _make_hook(self) -> FeatureHook:
-        layer = find_layer(self.network, self.feature_layer, self.num_classes, self.input_of)
-        return FeatureHook(layer, self.network)
-
-    def train(self, mode: bool = True) -> Teacher:
-        """Stay in evaluation mode."""
-        super().train(mode)
-        self.network.eval()
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the hook, which a copy registers on its own network."""
-        return {**self.__dict__, "_hook": None}
-
-
-def make_teacher(
-    teacher: nn.Module | str | None,
-    network: nn.Module | None,
-    feature_layer: str | None,
-    input_of: str | None,
-    k: int,
-    decay: float,
-) -> Teacher | None:
-    """Return the teacher for a module, for "ema" or for None."""
-    if teacher is None:
-        return None
-    if isinstance(teacher, str):
-        check_choice("teacher", teacher, ["ema"], also="a module")
-        if network is None:
-            raise ValueError("teacher='ema' needs the network that it averages: GenLabelMixup(network, ...)")
-        return Teacher(network, feature_layer, k, decay, input_of)
-    if network is not None and unwrap(teacher) is unwrap(network):
-        raise ValueError("teacher is the network itself; pass a copy, copy.deepcopy(network), or 'ema'")
-    return Teacher(teacher, feature_layer, k, input_of=input_of)
+    def _layer_hooks(self) -> list[_Hook]:
+        return [*self.mixed.values(), *([] if self.features is None else [self.features])]

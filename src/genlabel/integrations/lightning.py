@@ -59,18 +59,18 @@ class GenLabelCallback(_Callback):
         if _Callback is object:
             raise ImportError("GenLabelCallback needs Lightning: pip install 'genlabel[lightning]'")
         super().__init__()
-        if mixup.needs_forward_hook or mixup.mixer.max_depth:
+        if mixup.learns_from_pass or mixup.mixer.max_depth:
             raise ValueError(
                 "the callback labels a batch before the network sees it: create mixup with density=, teacher= or "
                 "gamma=0, and a mixer of the input; or call self.mixup.mix, and the loss of its batch, in training_step"
             )
         self.mixup, self._x, self._y = mixup, x, y
-        self._global_step = 0
+        self._global_step = self._optimizer_steps = 0
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Move to the device of the module."""
         self.mixup.to(pl_module.device)
-        self._global_step = trainer.global_step
+        self._global_step = self._optimizer_steps = trainer.global_step
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Replace points and labels of the batch by mixed ones."""
@@ -81,12 +81,14 @@ class GenLabelCallback(_Callback):
             )
         mixed = self.mixup.mix_before_pass(batch[self._x], batch[self._y])  # type: ignore[index]
         batch[self._x], batch[self._y] = mixed.x, mixed.target()  # type: ignore[index]
-        if trainer.loggers and trainer.global_step % trainer.log_every_n_steps == 0:
+        every = trainer.log_every_n_steps
+        if trainer.loggers and every and (self._optimizer_steps + 1) % every == 0:  # when Lightning logs this batch
             pl_module.log_dict(mixed.metrics())
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Update an averaged teacher after a step of the optimizer, not after each accumulated batch."""
         is_step, self._global_step = trainer.global_step != self._global_step, trainer.global_step
+        self._optimizer_steps += is_step  # global_step counts a batch once for each of several optimizers
         if is_step and self.mixup.teacher is not None and self.mixup.teacher.is_average:
             self.mixup.update_ema()
 

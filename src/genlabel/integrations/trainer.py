@@ -9,6 +9,7 @@ from typing import Any, final
 import torch
 from torch import nn
 
+from genlabel.integrations.batches import MixedBatch
 from genlabel.integrations.mixup import GenLabelMixup
 from genlabel.training.checkpoint import save_atomically
 
@@ -40,8 +41,9 @@ class GenLabelTrainer(_Trainer):
     """A `transformers.Trainer` with mixed training batches and the loss of soft labels.
 
     A model that receives soft labels silently treats them as multiple labels, and trains each class by binary
-    cross-entropy. Here the model receives no labels, and the loss is the cross-entropy of its `logits`. Evaluation is
-    the Trainer's own. Everything learned is saved next to the model, and loaded when a run is resumed.
+    cross-entropy. Here the model receives no labels, and the loss is the cross-entropy of its `logits`, with the
+    `label_smoothing_factor` of the arguments. Evaluation is the Trainer's own. Everything learned is saved next to the
+    model, and loaded when a run is resumed.
 
     Parameters
     ----------
@@ -49,6 +51,8 @@ class GenLabelTrainer(_Trainer):
         Arguments of `transformers.Trainer`; `remove_unused_columns=False` if a transform reads columns of the dataset.
     mixup : GenLabelMixup
         Object for the same model, in either form of use.
+    weight : Tensor, optional
+        Class weights (k,) in the loss.
     input_name : str
         Name of the model input that is mixed, such as "input_ids" for a model of text that is mixed after its
         embeddings. An attention mask becomes that of both parents (:meth:`MixedBatch.join_mask`).
@@ -75,12 +79,22 @@ class GenLabelTrainer(_Trainer):
     (3, 3.0)
     """
 
-    def __init__(self, *args: Any, mixup: GenLabelMixup, input_name: str = "pixel_values", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        mixup: GenLabelMixup,
+        weight: torch.Tensor | None = None,
+        input_name: str = "pixel_values",
+        **kwargs: Any,
+    ) -> None:
         if _Trainer is object:
             raise ImportError("GenLabelTrainer needs transformers: pip install 'genlabel[transformers]'")
+        if kwargs.get("compute_loss_func") is not None:
+            raise ValueError("compute_loss_func has no effect: the loss is the cross-entropy of soft labels")
         super().__init__(*args, **kwargs)
         self.mixup, self.input_name = mixup.to(self.args.device), input_name
-        self._metrics = dict[str, torch.Tensor]()
+        self.weight = None if weight is None else weight.to(self.args.device)
+        self._batch: MixedBatch | None = None
         if self.mixup.teacher is not None and self.mixup.teacher.is_average:
             self.add_callback(_TeacherUpdate(self.mixup))
         self.model_accepts_loss_kwargs = False  # a mean over the batch: let the Trainer divide by accumulated batches
@@ -93,20 +107,25 @@ class GenLabelTrainer(_Trainer):
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if isinstance(model, nn.DataParallel):
             raise TypeError("the Trainer uses DataParallel; start one process per GPU, with torchrun")
+        if missing := {self.input_name, "labels"} - inputs.keys():
+            raise ValueError(
+                f"the batch has {', '.join(inputs)}, but not {' and '.join(sorted(missing))}; name the input that is "
+                "mixed by input_name=, and keep columns by remove_unused_columns=False"
+            )
         rest = {name: value for name, value in inputs.items() if name not in (self.input_name, "labels")}
-        batch = self.mixup.mix(inputs[self.input_name], inputs["labels"])
+        mix = self.mixup.mix_before_pass if self.mixup.network is None else self.mixup.mix
+        self._batch = batch = mix(inputs[self.input_name], inputs["labels"])
         if "attention_mask" in rest:
             rest["attention_mask"] = batch.join_mask(rest["attention_mask"])
         outputs = model(**{self.input_name: batch.x}, **rest)
-        loss = batch.loss(outputs["logits"] if isinstance(outputs, dict) else outputs[0])
-        if self.state.global_step % max(1, int(self.state.logging_steps)) == 0 or not self._metrics:
-            self._metrics = batch.metrics()
+        scores = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
+        loss = batch.loss(scores, self.weight, label_smoothing=self.args.label_smoothing_factor)
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log the scalars of the Trainer, and in training those of the labels (:meth:`MixedBatch.metrics`)."""
-        if "loss" in logs:
-            logs = {**logs, **{name: float(value) for name, value in self._metrics.items()}}
+        if "loss" in logs and self._batch is not None:
+            logs = {**logs, **{name: float(value) for name, value in self._batch.metrics().items()}}
         super().log(logs, *args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:

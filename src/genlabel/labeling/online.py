@@ -13,6 +13,7 @@ from genlabel.labeling.base import Labeler
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
 
+MIN_STEPS = 100  # after which gamma="auto" must have evidence
 MAX_EXCESS = 0.11  # nats of log-loss on nearly clean rows above mixup's; gamma = 0.1 costs at most -log(0.9) = 0.105
 
 
@@ -53,6 +54,9 @@ class OnlineGenLabel(Labeler):
     >>> labeler.label(features, y, identity_params(4)).argmax(1)
     tensor([0, 0, 1, 1])
     """
+
+    last_gamma: Any = None
+    """Weight of the generative label in the last labels: a tensor, or a float."""
 
     def __init__(
         self,
@@ -99,11 +103,19 @@ class OnlineGenLabel(Labeler):
         self.density.observe(features, targets, draw)
 
     def check(self) -> None:
-        """Warn if the labels have collapsed, or predict nearly clean rows worse than those of mixup do."""
+        """Warn if the labels have collapsed, predict nearly clean rows worse than mixup's, or cannot be measured."""
         self.density.check()
+        trust = self.density.trust
         if isinstance(self.gamma, str):
+            if float(self.density.steps) >= MIN_STEPS and not bool(trust.has_evidence):
+                message = (
+                    f"gamma='auto' has no evidence after {float(self.density.steps):.0f} batches: nearly no row has a "
+                    f"lam within margin={self.density.margin:g} of 0 or 1, and labels stay those of mixup. Choose a "
+                    "mixer with such rows (a smaller alpha, or prob below 1), or a fixed gamma"
+                )
+                warn("no evidence", message, DensityWarning)
             return
-        gamma, trust = float(self.effective_gamma()), self.density.trust
+        gamma = float(self.effective_gamma())
         excess = float(trust.excess_loss)
         if excess > MAX_EXCESS:
             message = (
@@ -129,6 +141,7 @@ class OnlineGenLabel(Labeler):
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         y_mix: Tensor = blend(targets, draw)
         gamma, temperature = self.effective_gamma(), None
+        self.last_gamma = gamma.clone() if isinstance(gamma, Tensor) else gamma
         if not isinstance(gamma, Tensor) and gamma == 0.0:
             return y_mix
         if isinstance(self.gamma, str):

@@ -264,7 +264,9 @@ class RandomChoice(Mixer):
 
     def mix(self, X: Any, draw: MixParams) -> Any:
         """Return the mixed rows: those with a box are pasted, the others blended."""
-        if draw.box is None:
+        if draw.box is None or draw.depth:
+            return blend(X, draw)
+        if np.ndim(X) != 4 and not bool((torch.as_tensor(draw.box) != 0.0).any()):
             return blend(X, draw)
         top, bottom, left, right = torch.as_tensor(draw.box).T
         lam = torch.where((bottom - top) * (right - left) == 0, torch.as_tensor(draw.lam), 1.0)

@@ -52,11 +52,16 @@ def plot_batch(batch: MixedBatch, class_names: Sequence[str] | None = None, rows
     if len(names) != batch.targets.shape[1]:
         raise ValueError(f"class_names has {len(names)} names; the labels have {batch.targets.shape[1]} classes")
     target, y_mix = batch.target().double(), blend(batch.targets, batch.draw).double()
-    gamma = float(batch.mixup.effective_gamma)
-    generative = ((target - (1.0 - gamma) * y_mix) / gamma).clamp(0.0, 1.0) if gamma >= MIN_GAMMA else None
     labels = [("mixup", y_mix, charts.ARM_COLORS["mixup"])]
-    if generative is not None:
-        labels.append(("generative", generative, charts.ARM_COLORS["GenLabel"]))
+    if batch.gamma is None:  # a labeler that is no blend with mixup's label
+        weights = f"labels of {batch.mixup.labeler!r}"
+        labels.append(("training", target, charts.ARM_COLORS["GenLabel"]))
+    else:
+        gamma = float(batch.gamma)
+        weights = f"weight of the generative label: {gamma:.2f}"
+        if gamma >= MIN_GAMMA:
+            generative = ((target - (1.0 - gamma) * y_mix) / gamma).clamp(0.0, 1.0)
+            labels.append(("generative", generative, charts.ARM_COLORS["GenLabel"]))
     figure = charts.new_figure(10.0, 0.7 + 1.55 * count)
     grid = figure.subplots(count, 4, squeeze=False, width_ratios=(1.0, 1.0, 1.0, 2.6))
     unmixed, partner, lam = (value.detach().cpu() for value in (batch.unmixed, batch.draw.partner, batch.draw.lam))
@@ -77,7 +82,7 @@ def plot_batch(batch: MixedBatch, class_names: Sequence[str] | None = None, rows
     grid[-1][3].set_xlabel("probability in the label")
     handles = [Patch(color=color, label=f"{name} label") for name, _, color in labels]
     figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False, fontsize=9)
-    figure.suptitle(f"weight of the generative label: {gamma:.2f}", x=0.02, ha="left", fontsize=10)
+    figure.suptitle(charts.plain_text(weights, 90), x=0.02, ha="left", fontsize=10)
     return figure
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from os import PathLike
 from typing import Any, final
 
@@ -19,8 +20,8 @@ from genlabel._runtime import broadcast_from_rank0
 from genlabel._validation import check_choice
 from genlabel.labeling import Labeler, LinearLabel
 from genlabel.labeling.base import observe_and_label
-from genlabel.mixing import Mixer, MixParams
-from genlabel.mixing.base import BatchInfo, blend, check_within_batch, draw_to_device, identity_params, mix_batch
+from genlabel.mixing import Mixer
+from genlabel.mixing.base import blend, check_within_batch, draw_to_device, identity_params, mix_batch
 from genlabel.training.batching import Batch, check_depths
 from genlabel.training.checkpoint import Checkpoint, Stateful
 from genlabel.training.compile import (
@@ -28,10 +29,10 @@ from genlabel.training.compile import (
     StepInputs,
     Stepper,
     cudnn_autotune,
-    frozen_batchnorm_stats,
     resolve_compile_config,
 )
 from genlabel.training.early_stopping import BestState, Validation
+from genlabel.training.mixed_step import clean_features, label_batch, mixes_input
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
 
@@ -289,52 +290,21 @@ class NetworkStep(Step):
         net, labeler = self.network, self.labeler
         x, draw, depth = batch.x, batch.draw, int(batch.draw.depth)
         with self.config.autocast(self.like.device):
-            mixes_input = depth == 0 or labeler.needs_inputs
-            points = self._mix_batch(self.mixer, x, draw, batch.info) if mixes_input else x
+            points = self._mix_batch(self.mixer, x, draw, batch.info) if mixes_input(labeler, draw) else x
             h = points if depth == 0 else self._mix_batch(self.mixer, net.encode(x, depth), draw, batch.info)
             features = net.encode(h, net.depth, start=depth)
             scores = net.decode(features, net.depth)
-        clean_features = None
-        if labeler.update_source == "clean":
-            # NOTE[PAPER]: the features are those of training mode, like the features of mixed points that they are
-            # compared with; but the running statistics of batch normalization stay those of the mixed batches.
-            with torch.no_grad(), frozen_batchnorm_stats(net), self.config.autocast(x.device):
-                clean_features = net.encode(x[: num_observed(labeler, len(x))], net.depth)
+        with self.config.autocast(x.device):
+            clean = clean_features(labeler, x, net, partial(net.encode, depth=net.depth))
         targets = self.targets(batch.labels, scores)
         inputs = features.detach() if labeler.update_source else points
-        target = label_batch(labeler, inputs, targets, draw, batch.info, clean_features, self._observe_and_label)
+        target = label_batch(labeler, inputs, targets, draw, batch.info, clean, self._observe_and_label)
         if target.shape != scores.shape:
             shapes = f"labels {tuple(target.shape)} for scores {tuple(scores.shape)}"
             raise ValueError(f"{labeler!r} gave {shapes}; fit it to the classes of the network")
         if self.class_weight is not None:
             target = target * self.class_weight
         return self._cross_entropy(scores.to(target.dtype), target, batch.weight)
-
-
-def num_observed(labeler: Labeler, n: int) -> int:
-    """Return the number of rows of a batch of n that make the additional pass of update_source="clean"."""
-    return max(2, round(labeler.observed_fraction * n))
-
-
-def label_batch(
-    labeler: Labeler,
-    inputs: Tensor,
-    targets: Tensor,
-    draw: MixParams,
-    info: BatchInfo | None = None,
-    clean_features: Tensor | None = None,
-    observe_and_label: Callable[..., Tensor] = observe_and_label,
-) -> Tensor:
-    """Return labels (n, k) of mixed points; for a labeler that learns, of features, which it observes first.
-
-    `clean_features` are those of the first rows before mixing, for update_source="clean" (arXiv Alg. 3).
-    """
-    if labeler.update_source is None:
-        labels: Tensor = labeler.label(inputs, targets, draw, info)
-        return labels
-    labeler.allocate(inputs)
-    observed = inputs if clean_features is None else clean_features
-    return observe_and_label(labeler, observed, targets[: len(observed)], inputs, targets, draw, info)
 
 
 def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:

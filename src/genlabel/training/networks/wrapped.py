@@ -50,7 +50,9 @@ class WrappedNetwork(StagedNetwork):
         if depth == start:
             return x
         captured: list[Tensor] = []
-        handle = self._head[0].register_forward_pre_hook(lambda module, args: captured.append(args[0]))
+        handle = self._head[0].register_forward_pre_hook(
+            lambda module, args, kwargs: captured.append((*args, *kwargs.values())[0]), with_kwargs=True
+        )
         try:
             self.module(x)
         finally:
