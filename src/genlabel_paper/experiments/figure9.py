@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from genlabel_paper.paired import WinTieLoss
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, select_records
 from genlabel_paper.report.figures import plot_gain_histograms
@@ -17,7 +16,10 @@ from genlabel_paper.report.win_rates import (
     UNFILTERED,
     covers_most,
     describe_win_rates,
+    draw_gains,
+    lead,
     paired_gains,
+    share_above,
     well_fitted_datasets,
     win_rate_claim,
     win_rate_grid,
@@ -48,29 +50,26 @@ def render(records: pd.DataFrame) -> Rendering:
     ]
     figures = [_figure(gain, words) for gain, words in ((fitted, FILTERED), (every, UNFILTERED)) if _any(gain)]
     notes = [f"{name}: {coverage(part, datasets, METHODS)}" for name, part in data.items()]
-    return Rendering(grids, _claims(fitted, every), figures, [*notes, *STUDY_NOTES])
+    return Rendering(grids, _claims(data, fitted, every), figures, [*notes, *STUDY_NOTES])
 
 
-def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Series[float]]) -> list[Claim]:
+def _claims(
+    data: Mapping[str, pd.DataFrame],
+    fitted: Mapping[str, pd.Series[float]],
+    every: Mapping[str, pd.Series[float]],
+) -> list[Claim]:
     claims = []
     for name in ALPHAS:
         quote = "59.6 % by over 0.5 points" if name == "alpha = 1" else "more than 50 %; no number is printed"
         enough, gain = covers_most(every[name], study_datasets()), fitted[name]
+        draws = draw_gains(data[name], "genlabel-cv", "mixup", list(gain.index))
         half = f"With {name} GenLabel (CV) has higher accuracy than mixup on more than 50 % of the datasets."
         more = f"With {name} GenLabel (CV) is higher than mixup by over 0.5 points on more datasets than it is lower."
         shares = "higher on 59.6 %, lower on 23.0 %" if name == "alpha = 1" else "a large portion improves"
         briefs = (f"higher on more than half, {name}", f"more often higher than lower, {name}")
-        claims.append(win_rate_claim(half, quote, gain, enough, _on_half, 0.0, brief=briefs[0]))
-        claims.append(win_rate_claim(more, shares, gain, enough, _more, brief=briefs[1]))
+        claims.append(win_rate_claim(half, quote, gain, draws, enough, share_above(50.0), 0.0, brief=briefs[0]))
+        claims.append(win_rate_claim(more, shares, gain, draws, enough, lead, brief=briefs[1]))
     return claims
-
-
-def _on_half(counts: WinTieLoss) -> bool:
-    return counts.percent[0] > 50.0
-
-
-def _more(counts: WinTieLoss) -> bool:
-    return counts.better > counts.worse
 
 
 def _any(gain: Mapping[str, pd.Series[float]]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from genlabel_paper.paired import WinTieLoss
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, select_records
 from genlabel_paper.report.results import Claim, Rendering, read_printed
@@ -14,7 +13,10 @@ from genlabel_paper.report.win_rates import (
     UNFILTERED,
     covers_most,
     describe_win_rates,
+    draw_gains,
+    lead,
     paired_gains,
+    share_above,
     well_fitted_datasets,
     win_rate_claim,
     win_rate_grid,
@@ -47,26 +49,28 @@ def render(records: pd.DataFrame) -> Rendering:
     ]
     half = f"With half a point as the limit: {describe_win_rates(fitted)} (filtered); {describe_win_rates(gain)} (all)."
     notes = [coverage(chosen, datasets, ["genlabel-gm"]), *STUDY_NOTES, half]
-    return Rendering(grids, _claims(fitted, covers_most(gain, datasets)), notes=notes)
+    return Rendering(grids, _claims(fitted, chosen, covers_most(gain, datasets)), notes=notes)
 
 
-def _claims(fitted: pd.Series[float], enough: bool) -> list[Claim]:
+def _claims(fitted: pd.Series[float], records: pd.DataFrame, enough: bool) -> list[Claim]:
+    draws = draw_gains(records, "genlabel-gm", "generative-gm", list(fitted.index))
     more = "GenLabel (GM) is higher than the generative classifier (GM) on more datasets than it is lower."
     most = "GenLabel (GM) is higher on more than 62 % of the datasets."
     return [
-        win_rate_claim(more, QUOTE, fitted, enough, _more, 0.0, brief="more often above the generative classifier"),
         win_rate_claim(
-            most, "more than 62 %", fitted, enough, _most, 0.0, brief="above the generative classifier on 62 %"
+            more, QUOTE, fitted, draws, enough, lead, 0.0, brief="more often above the generative classifier"
+        ),
+        win_rate_claim(
+            most,
+            "more than 62 %",
+            fitted,
+            draws,
+            enough,
+            share_above(62.0),
+            0.0,
+            brief="above the generative classifier on 62 %",
         ),
     ]
-
-
-def _more(counts: WinTieLoss) -> bool:
-    return counts.better > counts.worse
-
-
-def _most(counts: WinTieLoss) -> bool:
-    return counts.percent[0] > 62.0
 
 
 def _cells(budget: str) -> list[Cell]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from genlabel_paper.paired import WinTieLoss
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, select_records
 from genlabel_paper.report.layout import join_words
@@ -17,6 +16,8 @@ from genlabel_paper.report.win_rates import (
     STUDY_NOTES,
     UNFILTERED,
     covers_most,
+    draw_gains,
+    lead,
     paired_gains,
     well_fitted_datasets,
     win_rate_claim,
@@ -58,11 +59,13 @@ def render(records: pd.DataFrame) -> Rendering:
         *STUDY_NOTES,
         "The paper prints 23.0 for 25 of 109, which is 22.9.",
     ]
-    claims = _claims(fitted, every)
+    claims = _claims(chosen, fitted, every)
     return Rendering(grids, claims, notes=notes, headline=_headline(claims))
 
 
-def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Series[float]]) -> list[Claim]:
+def _claims(
+    records: pd.DataFrame, fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Series[float]]
+) -> list[Claim]:
     claims = []
     for rival in RIVALS:
         higher, on_par, lower = (f"{PAPER[share, rival].mean:.1f} %" for share in OUTCOMES)
@@ -70,12 +73,9 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
         quote = f"higher on {higher}, on par on {on_par}, lower on {lower} of 109 datasets"
         enough = covers_most(every[rival], study_datasets())
         brief = f"more often above {TITLES[rival]}"
-        claims.append(win_rate_claim(text, quote, fitted[rival], enough, _more, brief=brief))
+        draws = draw_gains(records, "genlabel-cv", rival, list(fitted[rival].index))
+        claims.append(win_rate_claim(text, quote, fitted[rival], draws, enough, lead, brief=brief))
     return claims
-
-
-def _more(counts: WinTieLoss) -> bool:
-    return counts.better > counts.worse
 
 
 def _headline(claims: Sequence[Claim]) -> str:

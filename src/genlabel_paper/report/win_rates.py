@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from genlabel_paper.paired import WinTieLoss, count_wins, pair_trials
+from genlabel_paper.paired import EXACT, WinTieLoss, count_wins, pair_trials
 from genlabel_paper.report.experiment import select_records
 from genlabel_paper.report.results import (
     FULL_TRIALS,
@@ -18,6 +20,7 @@ from genlabel_paper.report.results import (
     PrintedValues,
     Value,
 )
+from genlabel_paper.report.verdicts import CREDIT, central_interval, decide, resampled_means
 from genlabel_paper.runs.manifest import manifest, study_datasets
 from genlabel_paper.runs.methods import keys_of
 
@@ -58,6 +61,13 @@ def paired_gains(
     gain = groups.mean().reindex([name for name in datasets if name in groups.groups])
     gain.attrs["trials"] = int(groups.size().min()) if len(gain) else 0
     return gain
+
+
+def draw_gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str]) -> NDArray[np.float64]:
+    """Return the gains of `paired_gains` in each draw of splits and seeds: a row for each draw, a column a dataset."""
+    means = resampled_means(records, "accuracy", [a, b], datasets)
+    gains = [(drawn[a] - drawn[b]).to_numpy() for _, drawn in means]
+    return np.stack(gains, 1) if gains else np.empty((0, 0))
 
 
 def describe_win_rates(gain: pd.Series[float], tie_width: float = TIE_WIDTH) -> str:
@@ -143,21 +153,48 @@ def win_rate_claim(
     text: str,
     printed: str,
     gain: pd.Series[float],
+    draws: NDArray[np.float64],
     enough: bool,
-    test: Callable[[WinTieLoss], bool],
+    margin: Callable[[WinTieLoss], float],
     tie_width: float = TIE_WIDTH,
     *,
     brief: str = "",
 ) -> Claim:
-    """Return a statement about win rates with a verdict, None without enough datasets.
+    """Return the statement that a margin of win rates is above 0, with a verdict; None without enough datasets.
 
-    >>> win_rate_claim("Often higher.", "60 %", pd.Series([1.0, 2.0]), True, lambda counts: counts.better > 0).holds
+    >>> gain = pd.Series([1.0] * 9 + [-1.0])
+    >>> win_rate_claim("Often higher.", "60 %", gain, np.tile(gain, (5, 1)), True, lead).holds
     True
     """
     counts = count_wins(gain, tie_width)
-    holds = test(counts) if enough and counts.sets else None
-    trials = gain.attrs.get("trials", FULL_TRIALS)
-    return Claim(text, printed, describe_win_rates(gain, tie_width), holds, trials, brief=brief)
+    if not counts.sets:
+        return Claim(text, printed, NOTHING_MEASURED, None, brief=brief)
+    trials = int(gain.attrs.get("trials", FULL_TRIALS))
+    better, worse = (draws > tie_width + EXACT).sum(1), (draws < -tie_width - EXACT).sum(1)
+    outcomes = zip(better.tolist(), worse.tolist(), strict=True)
+    margins = [margin(WinTieLoss(more, counts.sets - more - less, less)) for more, less in outcomes]
+    low, high = central_interval(np.array(margins))
+    holds = decide((low, high), EXACT, trials) if enough else None
+    words = f"margin {margin(counts):+.1f} points, {CREDIT}: {low:+.1f} to {high:+.1f}"
+    return Claim(text, printed, f"{describe_win_rates(gain, tie_width)}; {words}", holds, trials, brief=brief)
+
+
+def lead(counts: WinTieLoss) -> float:
+    """Return by how many percent of the datasets a method is more often higher than lower.
+
+    >>> lead(WinTieLoss(6, 2, 2))
+    40.0
+    """
+    return counts.percent[0] - counts.percent[2]
+
+
+def share_above(percent: float) -> Callable[[WinTieLoss], float]:
+    """Return the margin by which the percentage of datasets with a higher accuracy is above a value.
+
+    >>> share_above(50.0)(WinTieLoss(6, 2, 2))
+    10.0
+    """
+    return lambda counts: counts.percent[0] - percent
 
 
 def covers_most(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
