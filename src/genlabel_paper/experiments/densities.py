@@ -104,12 +104,12 @@ def _claim(records: pd.DataFrame) -> Claim:
     quote = "GenLabel fixes the manifold intrusion of mixup (Section 5.1; two datasets)"
     broken = dict.fromkeys(title for row in DENSITIES for title in _repaired(records, row)[1])
     if not broken:
-        return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEF)
+        return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEF, of_paper=False)
     repaired = {title for row in DENSITIES for title in _repaired(records, row)[0]}
     left = [title for title in broken if title not in repaired]
     words = f"on {len(broken) - len(left)} of {len(broken)} datasets" + (f"; not on {', '.join(left)}" if left else "")
     trials = min(len(records[(records["dataset"] == name) & (records["method"] == "mixup")]) for name in SETS)
-    return Claim(text, quote, words, not left if trials >= MIN_TRIALS else None, trials, brief=BRIEF)
+    return Claim(text, quote, words, not left if trials >= MIN_TRIALS else None, trials, brief=BRIEF, of_paper=False)
 
 
 def _cells(budget: str) -> list[Cell]:

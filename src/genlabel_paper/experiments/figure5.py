@@ -12,17 +12,17 @@ from genlabel_paper.report.figures import plot_gain_histograms
 from genlabel_paper.report.results import CaptionedFigure, Claim, Printed, Rendering
 from genlabel_paper.report.win_rates import (
     OUTCOMES,
-    covers_most,
     describe_win_rates,
     draw_gains,
     lead,
-    low_dimensional_datasets,
     paired_gains,
     share_above,
+    share_measured,
     win_rate_claim,
     win_rate_grid,
 )
 from genlabel_paper.runs.cells import make_cells
+from genlabel_paper.runs.manifest import low_dimensional_datasets
 
 PAPER = {("higher", "datasets"): Printed(87), ("on-par", "datasets"): Printed(23), ("lower", "datasets"): Printed(50)}
 """Printed numbers of datasets."""
@@ -53,13 +53,13 @@ def render(records: pd.DataFrame) -> Rendering:
 
 
 def _claims(records: pd.DataFrame, gain: pd.Series[float], datasets: list[str]) -> list[Claim]:
-    enough = covers_most(gain, datasets)
+    share = share_measured(gain, datasets)
     draws = draw_gains(records, "logistic-exclude-mi", "mixup-exclude-mi", list(gain.index))
     half = "Logistic labels are better than linear ones on more than half of the datasets."
     more = "They are better on more datasets than they are worse."
     return [
-        win_rate_claim(half, QUOTE, gain, draws, enough, share_above(50.0), 0.0, brief=BRIEFS[0]),
-        win_rate_claim(more, QUOTE, gain, draws, enough, lead, 0.0, brief=BRIEFS[1]),
+        win_rate_claim(half, QUOTE, gain, draws, share, share_above(50.0), 0.0, brief=BRIEFS[0]),
+        win_rate_claim(more, QUOTE, gain, draws, share, lead, 0.0, brief=BRIEFS[1]),
     ]
 
 

@@ -28,7 +28,7 @@ from genlabel_paper.report.universes import (
 )
 from genlabel_paper.runs.cells import BUDGETS, Cell, join_reading
 from genlabel_paper.runs.methods import TITLES, keys_of
-from genlabel_paper.runs.readings import READINGS, SELECTION_RULES
+from genlabel_paper.runs.readings import MAX_SEEDS, READINGS, SELECTION_RULES
 
 TABLES = {
     "table1": ("synthetic", "logistic"),
@@ -44,8 +44,6 @@ UNKNOWN = "not part of this study"
 """Reason why a value is missing, such as the gain of a selection rule on printed values."""
 TEST_SELECTED = Universe(rule=SELECTION_RULES[-1])
 """Universe in which the test rows select epoch and candidate."""
-MAX_SEEDS = 3
-"""Largest number of seeds of each split."""
 METHOD_GROUPS = {"vanilla": ("vanilla",), "mixup": ("mixup",), "GenLabel": keys_of("genlabel")}
 """Methods whose accuracy depends on the selection rule; of GenLabel the best of GM, KDE and CV on each dataset."""
 NOTES = (

@@ -194,7 +194,8 @@ def _claims(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> 
         return [replace(claim, full=SEEDS["full"]) for claim in claims]
     length = _length(schedule)
     return [
-        replace(claim, text=f"{claim.text[:-1]}, after {length}.", brief=f"{claim.brief}, {length}") for claim in claims
+        replace(claim, text=f"{claim.text[:-1]}, after {length}.", brief=f"{claim.brief}, {length}", of_paper=False)
+        for claim in claims
     ]
 
 

@@ -15,10 +15,7 @@ from genlabel_paper.runs.methods import TITLES
 
 UNAVAILABLE = dict.fromkeys(("1038", "1130", "1138", "1166"), "not available, and not part of this study")
 """Reason why a dataset of the paper has no records."""
-SPREADS_NOTE = (
-    "Ours: mean ± standard deviation over all splits and seeds, of the network of the last epoch; the paper keeps the "
-    "best epoch on validation data, and does not say what its ± is over."
-)
+SPREADS_NOTE = "Ours: mean ± standard deviation over all splits and seeds; the paper does not say what its ± is over."
 
 
 def available_datasets(paper: PrintedValues) -> list[str]:

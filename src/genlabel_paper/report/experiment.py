@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -14,6 +14,7 @@ from genlabel._validation import check_choice
 from genlabel_paper.report.results import Grid, Measured, PrintedValues, Rendering, Value
 from genlabel_paper.runs.cells import BUDGETS, Cell
 from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.protocols import LAST, PROTOCOLS, depends_on_protocol, with_paper_cells
 
 SECTIONS = {
     "tables": "tables of data",
@@ -60,6 +61,20 @@ class Experiment:
         """Name in a sentence, such as "Table 4"."""
         return re.sub(r"(\d+)$", r" \1", self.id).capitalize()
 
+    def render_protocols(self, records: Mapping[str, pd.DataFrame]) -> dict[str, Rendering]:
+        """Return a rendering for each protocol by its key, the same one where the protocols do not differ.
+
+        `records` has the records under each protocol, see `records_by_protocol`.
+        """
+        if not depends_on_protocol(self.cells("smoke")):
+            return dict.fromkeys(records, self.render(records[LAST.key]))
+        renderings = {}
+        for protocol in PROTOCOLS:
+            rendering = self.render(records[protocol.key])
+            claims = [replace(claim, full=min(claim.full, protocol.trials)) for claim in rendering.claims]
+            renderings[protocol.key] = replace(rendering, claims=claims)
+        return renderings
+
     @property
     def trains(self) -> bool:
         """True if it trains anything; computed results need no records."""
@@ -67,17 +82,19 @@ class Experiment:
 
 
 def select_cells(experiments: Sequence[Experiment], budget: str, datasets: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of experiments in a budget, all or those of some datasets; raise if a dataset has none.
+    """Return the cells of experiments in a budget under both protocols, all or those of some datasets.
+
+    Raise ValueError if a dataset has none.
 
     >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda _: Rendering())
     >>> select_cells([one], "smoke", ["mnist"])
     Traceback (most recent call last):
     ValueError: dataset 'mnist' is not in t with the budget 'smoke'; choose from 61
     """
-    cells = [cell for one in experiments for cell in one.cells(budget)]
+    cells = with_paper_cells(cell for one in experiments for cell in one.cells(budget))
     if not datasets:
         return cells
-    cells += [cell for one in experiments for cell in one.further(budget)]
+    cells = with_paper_cells([*cells, *(cell for one in experiments for cell in one.further(budget))])
     known = dict.fromkeys(cell.dataset for cell in cells)
     for name in datasets:
         if name not in known:

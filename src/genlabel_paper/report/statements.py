@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from genlabel_paper.paired import EXACT, mean_scores, pair_trials
 from genlabel_paper.report.results import NOTHING_MEASURED, Claim
-from genlabel_paper.report.verdicts import CREDIT, DRAWS, central_interval, decide, resampled_means
+from genlabel_paper.report.verdicts import (
+    CREDIT,
+    DRAWS,
+    FULL_COVERAGE,
+    MIN_COVERAGE,
+    MIN_TRIALS,
+    central_interval,
+    decide,
+    resampled_means,
+)
 from genlabel_paper.runs.manifest import dataset_title
 
 Methods: TypeAlias = str | tuple[str, ...]
@@ -95,10 +104,13 @@ class Check:
         means, printed_means = self._select(ours.means(needs)), self._select(paper)
         trials = ours.min_trials(needs, list(means.dropna().index))
         printed = f"{self.printed}; its table: {self._describe(printed_means)}" if len(paper) else self.printed
-        if not len(means.dropna()):
+        known = means.dropna()
+        if len(known) < MIN_COVERAGE * len(means) or not len(known):
             return Claim(self.text, printed, NOTHING_MEASURED, None, trials, brief=self.brief)
         holds, words = judge(self.rule, ours, list(means.index), self.at_least)
-        return Claim(self.text, printed, f"{self._describe(means)}; {words}", holds, trials, brief=self.brief)
+        text, short = f"{self._describe(means)}; {words}", f"{int(self.rule.test(known).sum())} of {len(known)}"
+        complete = len(known) >= FULL_COVERAGE * len(means)
+        return Claim(self.text, printed, text, holds, trials, brief=self.brief, short=short, complete=complete)
 
     def holds(self, means: pd.DataFrame) -> bool | None:
         """Return whether it is true of means (datasets, methods), without their noise; None if too few are known.
@@ -219,6 +231,8 @@ def judge(
     """
     means = ours.means(rule.needs).reindex(list(datasets))
     trials = ours.min_trials(rule.needs, list(means.dropna().index))
+    if trials < MIN_TRIALS:
+        return None, "one trial, which proves nothing"
     low, high = central_interval(ours.count_draws(rule, datasets))
     high += len(means) - len(means.dropna())
     words = f"{CREDIT}: on {low:.0f} to {high:.0f} of {len(means)}"
