@@ -27,6 +27,8 @@ ON_EVERY_SET = tuple(key for key in TITLES if key in _TRAINED)
 ROPE = 0.5
 """Region of practical equivalence, in points of accuracy."""
 SAMPLES = 10_000
+TIE_DECIMALS = 9
+"""Decimals of the means: equal accuracies summed in another order are ties, and share their mean rank."""
 MIN_COVERAGE = 0.9
 """Fraction of the datasets of the reference that a method needs to be compared."""
 MIN_DATASETS = 10
@@ -49,7 +51,8 @@ def study_means(records: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     shared = {name: len(pair_trials(chosen, "accuracy", [REFERENCE, name])) for name in ON_EVERY_SET}
     methods = [name for name, count in shared.items() if count / known >= MIN_COVERAGE]
-    return mean_scores(pair_trials(chosen, "accuracy", methods))
+    means = mean_scores(pair_trials(chosen, "accuracy", methods))
+    return means.round(TIE_DECIMALS)
 
 
 def critical_difference(datasets: int, methods: int, level: float = 0.05) -> float:

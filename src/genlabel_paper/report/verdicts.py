@@ -20,10 +20,10 @@ MIN_COVERAGE, FULL_COVERAGE = 1 / 3, 0.95
 """Fractions of the datasets that must be measured before a statement about all is checked, and checked for good."""
 METHOD = (
     "A statement holds if it is true in nearly every repetition on other splits and seeds, fails if it is true in "
-    "nearly none, and cannot be told otherwise. The repetitions are drawn from the trials: bootstrap over the splits of "
-    f"each dataset and the seeds of each split, {DRAWS:,} draws, one unit fewer than there are, which gives the variance "
-    "of few units without bias (Rao and Wu, 1988). The verdict compares what the statement requires with the central 95 % "
-    "of the draws. One trial alone proves nothing."
+    "nearly none, and cannot be told otherwise. The repetitions are drawn from the trials: bootstrap over the splits "
+    f"of each dataset and the seeds of each split, {DRAWS:,} draws, one unit fewer than there are, which gives the "
+    "variance of few units without bias (Rao and Wu, 1988). The verdict compares what the statement requires with the "
+    "central 95 % of the draws. One trial alone proves nothing."
 )
 CREDIT = "95 % over splits and seeds"
 """Words in front of an interval."""
