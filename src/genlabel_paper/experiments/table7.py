@@ -223,7 +223,7 @@ def _all_printed() -> dict[tuple[str, str], Printed]:
 EXPERIMENT = Experiment(
     "table7",
     "Clean and robust accuracy on images",
-    "arXiv Table 7, Section A.1; settings: Tables 13 and 14",
+    "arXiv Table 7, Sections 6.3 and A.1; settings: Tables 13 and 14",
     cells,
     render,
     _all_printed(),
