@@ -14,7 +14,7 @@ from genlabel_paper.experiments.statistics import (
     signed_ranks,
     study_means,
 )
-from genlabel_paper.runs.manifest import study_datasets
+from genlabel_paper.runs.manifest import low_dimensional_datasets
 from genlabel_paper.runs.methods import TITLES
 
 NAMES = list(statistics.ON_EVERY_SET)
@@ -31,7 +31,7 @@ def make_records(sets: int = 20, gain: float = 2.0) -> pd.DataFrame:
             "seed": seed,
             "accuracy": base + gain * (method == "genlabel-cv"),
         }
-        for name in study_datasets()[:sets]
+        for name in low_dimensional_datasets()[:sets]
         for base in [rng.uniform(60.0, 90.0)]
         for method in NAMES
         for seed in range(2)
@@ -50,7 +50,7 @@ def test_means_are_over_datasets_with_every_method() -> None:
     assert means.loc["36", "mixup"] == pytest.approx(rows["accuracy"].mean())
     incomplete = frame[~((frame["dataset"] == "36") & (frame["method"] == "mixup"))]
     assert "36" not in study_means(incomplete).index
-    without_most = frame[~((frame["method"] == "adamixup") & frame["dataset"].isin(study_datasets()[:15]))]
+    without_most = frame[~((frame["method"] == "adamixup") & frame["dataset"].isin(low_dimensional_datasets()[:15]))]
     assert "adamixup" not in study_means(without_most)
     assert len(study_means(without_most)) == 20
     assert study_means(frame[frame["method"] != "genlabel-cv"]).empty

@@ -164,7 +164,8 @@ def describe_counts(counts: Mapping[str, int]) -> str:
     """
     hold, fail = ("holds" if counts["holds"] == 1 else "hold", "fails" if counts["fails"] == 1 else "fail")
     words = [f"{counts['holds']} {hold}", f"{counts['fails']} {fail}", f"{counts['cannot be told']} cannot be told"]
-    return join_words(words + ([f"{counts['not run']} were not run"] if counts["not run"] else []))
+    not_run = counts["not run"]
+    return join_words(words + ([f"{not_run} {'was' if not_run == 1 else 'were'} not run"] if not_run else []))
 
 
 def format_verdict(claim: Claim) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from genlabel_paper.report.layout import (
 from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Rendering, agreement
 from genlabel_paper.report.verdicts import METHOD
 from genlabel_paper.runs.manifest import dataset_title, manifest, reasons_to_leave_out
-from genlabel_paper.runs.protocols import LAST, PAPER, PROTOCOLS, Protocol, records_by_protocol
+from genlabel_paper.runs.protocols import PAPER, PROTOCOLS, Protocol, records_by_protocol
 from genlabel_paper.runs.settings import SETTINGS
 
 READING = (
@@ -235,28 +235,19 @@ def conclusion(entries: Sequence[Entry]) -> str:
     """Return the overall result as one paragraph.
 
     >>> conclusion([])[:96]
-    "Of 0 statements of the paper, 0 hold, 0 fail and 0 cannot be told here under the paper's own pro"
+    "Of 0 statements of the paper, 0 hold, 0 fail and 0 cannot be told under the paper's own protocol"
     """
     counts = count_statements(entries)
-    sentences = [f"Of {sum(counts[PAPER.key].values())} statements of the paper, {_describe_protocol(PAPER, counts)};"]
-    sentences.append(f"{_describe_protocol(LAST, counts)}.")
-    for protocol in PROTOCOLS:
-        headlines = [entry.renderings[protocol.key].headline for entry in entries]
-        sentences += [f"{_capital(protocol.title)}: {headline}" for headline in headlines if headline]
+    total = sum(counts[PAPER.key].values())
+    own, today = (f"{describe_counts(counts[one.key])} under {one.title}" for one in PROTOCOLS)
+    sentences = [f"Of {total} statements of the paper, {own}; {today}."]
+    sentences += [entry.rendering.headline for entry in entries if entry.rendering.headline]
     sentences += [words for protocol in PROTOCOLS for words in _agreement_counts(entries, protocol)]
     claims = [claim for entry in entries for one in entry.statements for claim in one.measured]
     preliminary = sum(format_verdict(claim)[1].endswith("so far") for claim in claims)
     if preliminary:
         sentences.append(f'{preliminary} verdicts rest on fewer trials or datasets than planned, and say "so far".')
     return " ".join(sentences)
-
-
-def _describe_protocol(protocol: Protocol, counts: Mapping[str, Mapping[str, int]]) -> str:
-    return f"{describe_counts(counts[protocol.key])} here under {protocol.title} ({protocol.about})"
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def _agreement_counts(entries: Sequence[Entry], protocol: Protocol) -> list[str]:

@@ -110,6 +110,7 @@ def _as_in_table_10(method: str, parts: Params) -> Search:
     return Search(
         lambda dataset, seed: only.make(1.0, seed, **SHAPES[dataset], **FIXED, **parts[dataset]),
         {(method, 1.0): only.has},
+        frozenset(parts),
     )
 
 
