@@ -196,8 +196,7 @@ class OnlineGaussianDensity(nn.Module):
     def log_prob(self, features: Tensor) -> Tensor:
         """Return log p_c of features (m, d), (m, k); -inf for a class that was never seen.
 
-        NOTE[PAPER]: arXiv Alg. 3 has no 1/2 in the exponent and det^(-1/2), which is no density: its labels are sharper.
-        This is the Gaussian.
+        NOTE[PAPER]: arXiv Alg. 3 has det^(-1/2) and no 1/2 in the exponent, which is no density; this is the Gaussian.
         """
         if self.mean is None:
             return torch.full((len(features), self.num_classes), -torch.inf, device=features.device)

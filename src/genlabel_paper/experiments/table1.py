@@ -52,8 +52,8 @@ CHECKS = [
 NOTES = [
     "The difference is paired by split and seed.",
     "GenLabel is not in the paper's table: on the synthetic datasets it has the gamma of Table 10 (0.8 for Circle and "
-    "the 3D cube, else 1), true centers and identity covariance on the cubes, kernels on the others; on those of OpenML "
-    "it is (CV).",
+    "the 3D cube, else 1), true centers and identity covariance on the cubes, kernels on the others; on the datasets "
+    "of OpenML it is (CV).",
     "The synthetic datasets are trained as in Table 10, those of OpenML as in Table 11; their values for 61 (iris) are "
     "those of Table 4.",
     "The position of the second circle is not given in the paper; here the centers are at (1.2, 0) and (-1.2, 0).",

@@ -69,21 +69,23 @@ class Entry(NamedTuple):
     renderings: dict[str, Rendering]
 
     @property
-    def rendering(self) -> Rendering:
-        """Rendering under the paper's own protocol, or the other one if nothing is measured under it."""
-        return next((one for one in self.renderings.values() if one.measured), self.renderings[PAPER.key])
-
-    @property
     def differs(self) -> bool:
         """True if the protocols differ."""
         return len({id(one) for one in self.renderings.values()}) > 1
 
     @property
     def parts(self) -> list[tuple[Protocol | None, Rendering]]:
-        """Measured renderings with their protocols; None if the protocols do not differ."""
+        """Renderings with their protocols: those with a measured statement, else with a value; one for both."""
         if not self.differs:
-            return [(None, self.rendering)]
-        return [(one, self.renderings[one.key]) for one in PROTOCOLS if self.renderings[one.key].measured]
+            return [(None, self.renderings[PAPER.key])]
+        every = [(one, self.renderings[one.key]) for one in PROTOCOLS]
+        judged = [(one, rendering) for one, rendering in every if any(claim.measured for claim in rendering.claims)]
+        return [*(judged or [(one, rendering) for one, rendering in every if rendering.measured])]
+
+    @property
+    def rendering(self) -> Rendering:
+        """Rendering under the paper's own protocol, or the other one if nothing is measured under it."""
+        return self.parts[0][1] if self.parts else self.renderings[PAPER.key]
 
     @property
     def statements(self) -> list[Statement]:
@@ -242,7 +244,7 @@ def conclusion(entries: Sequence[Entry]) -> str:
     own, today = (f"{describe_counts(counts[one.key])} under {one.title}" for one in PROTOCOLS)
     sentences = [f"Of {total} statements of the paper, {own}; {today}."]
     sentences += [entry.rendering.headline for entry in entries if entry.rendering.headline]
-    sentences += [words for protocol in PROTOCOLS for words in _agreement_counts(entries, protocol)]
+    sentences += next(filter(None, (_agreement_counts(entries, protocol) for protocol in PROTOCOLS)), [])
     claims = [claim for entry in entries for one in entry.statements for claim in one.measured]
     preliminary = sum(format_verdict(claim)[1].endswith("so far") for claim in claims)
     if preliminary:
