@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from genlabel_paper.report.layout import count_verdicts, describe_counts
-from genlabel_paper.report.results import Claim
+from genlabel_paper.report.results import NOTHING_MEASURED, Claim
 from genlabel_paper.report.statements import Check, PairedMeans, above, both, judge
 from genlabel_paper.report.verdicts import DRAWS, central_interval, decide, draw_weights, resampled_means
 from genlabel_paper.report.win_rates import draw_gains, lead, paired_gains, share_above, win_rate_claim
@@ -154,6 +154,6 @@ def test_only_statements_of_the_paper_are_counted() -> None:
     claims = [
         Claim("", "", "", holds, of_paper=of_paper) for holds in (True, False, None) for of_paper in (True, False)
     ]
-    counts = count_verdicts([*claims, Claim("", "", "nothing measured", None)])
+    counts = count_verdicts([*claims, Claim("", "", NOTHING_MEASURED, None)])
     assert counts == {"holds": 1, "fails": 1, "cannot be told": 1, "not run": 1}
     assert describe_counts(counts) == "1 holds, 1 fails, 1 cannot be told and 1 was not run"

@@ -14,8 +14,8 @@ from genlabel_paper.runs.cells import BUDGETS
 
 FULL_TRIALS = BUDGETS["full"].splits * BUDGETS["full"].seeds
 """Splits times seeds of the full budget; verdicts from fewer trials are preliminary."""
-NOTHING_MEASURED = "nothing measured"
-"""Our side of a claim without records."""
+NOTHING_MEASURED = "not measured, or on too few datasets"
+"""Our side of a claim without records, or with those of too few datasets."""
 MIN_DIFFERENCE = 0.5
 """Points of accuracy; smaller differences are not meaningful, however small the spreads."""
 
