@@ -1,6 +1,6 @@
 """Cost of AdaMixup: its fit time over that of mixup, in the same run and the same grid search, on three tables.
 
-    python benchmarks/adamixup_cost.py
+python benchmarks/adamixup_cost.py
 """
 
 from __future__ import annotations

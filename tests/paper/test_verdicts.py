@@ -108,7 +108,9 @@ def test_unmeasured_datasets_leave_the_upper_end_open() -> None:
     ours = PairedMeans(records, ["0", "1", "2"])
     assert judge(above("a", "b"), ours, ["0", "1", "2"]) == (None, "95 % over splits and seeds: on 2 to 3 of 3")
     assert judge(above("a", "b"), ours, ["0", "1", "2"], at_least=2)[0] is True
-    few = Check("A is better.", "on all", above("a", "b")).claim(PairedMeans(records, list("0123456")), pd.DataFrame())
+    few = Check("A is better.", "on all", above("a", "b")).claim(
+        PairedMeans(records, list("0123456789ab")), pd.DataFrame()
+    )
     assert not few.measured
 
 

@@ -98,7 +98,7 @@ class Check:
         >>> lines = [("36", 0, 0, "mixup", 90.0), ("36", 0, 0, "vanilla", 85.0), ("36", 0, 1, "vanilla", 99.0)]
         >>> records = pd.DataFrame(lines, columns=["dataset", "split", "seed", "method", "accuracy"])
         >>> check.claim(PairedMeans(records, ["36", "61"]), pd.DataFrame(index=["36"], columns=["mixup"])).ours
-        'on 1 of 1 datasets; 1 not measured; 95 % over splits and seeds: on 1 to 2 of 2'
+        'on 1 of 1 datasets; 1 not measured; one trial, which proves nothing'
         """
         needs = self.rule.needs
         means, printed_means = self._select(ours.means(needs)), self._select(paper)

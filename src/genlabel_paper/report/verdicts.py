@@ -16,7 +16,7 @@ DRAWS = 2000
 """Draws of the bootstrap."""
 MIN_TRIALS = 2
 """Smallest number of trials of a dataset with a verdict: one trial proves nothing."""
-MIN_COVERAGE, FULL_COVERAGE = 1 / 3, 0.95
+MIN_COVERAGE, FULL_COVERAGE = 0.2, 0.95
 """Fractions of the datasets that must be measured before a statement about all is checked, and checked for good."""
 METHOD = (
     "A statement holds if it is true in nearly every repetition on other splits and seeds, fails if it is true in "
