@@ -41,6 +41,9 @@ def map_faults(extension: Any, text: str, citations: list[Any]) -> Iterator[str]
             place = f"{kind} ({number})" if kind == "Eq." else f"{kind} {number}"
             if (place in mapped) == (place in excuses):
                 yield f"{place} has an object and an excuse" if place in mapped else f"{place} has no row"
+    for place in (f"Section {name}" for name in citing.SECTIONS):
+        if (place in mapped) == (place in excuses):
+            yield f"{place} has an object and an excuse" if place in mapped else f"{place} has no row"
 
 
 def row_faults(paper_map: Any, row: Any, citations: list[Any]) -> Iterator[str]:

@@ -265,19 +265,22 @@ def _print_experiments(experiments: list[Experiment], records: pd.DataFrame, fig
     """Print the experiments, and write their figures to a folder."""
     from rich.console import Console
 
+    from genlabel_paper.report.page import read_entries
     from genlabel_paper.report.terminal import print_rendering
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=FILE_WIDTH)
-    for experiment in experiments:
-        rendering = experiment.render(records)
-        print_rendering(experiment, rendering, console)
-        for number, captioned in enumerate(rendering.figures, 1):
-            path = figures / f"{experiment.id}{f'-{number}' if len(rendering.figures) > 1 else ''}.png"
-            with atomic_writer(path) as temporary:
-                captioned.figure.savefig(temporary)
-            print_line(f"wrote {path}")
+    for entry in read_entries(records, experiments):
+        experiment, parts = entry.experiment, entry.parts
+        for protocol, rendering in parts:
+            print_rendering(experiment, rendering, console, protocol.title if protocol else "")
+            names = [experiment.id, *([protocol.key] if protocol and len(parts) > 1 else [])]
+            for number, captioned in enumerate(rendering.figures, 1):
+                path = figures / f"{'-'.join([*names, *([str(number)] if len(rendering.figures) > 1 else [])])}.png"
+                with atomic_writer(path) as temporary:
+                    captioned.figure.savefig(temporary)
+                print_line(f"wrote {path}")
 
 
 def _make_folder(name: str, folder: Path) -> None:

@@ -194,6 +194,7 @@ def test_from_paper_is_the_papers_setting() -> None:
         search__scoring="accuracy",
         search__ensemble=1,
         search__cv=6,
+        search__restore_best=True,
         training__epochs=3,
     )
     assert repr(model) == repr(explicit)
@@ -220,6 +221,7 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
             search__scoring="accuracy",
             search__ensemble=1,
             search__cv=6,
+            search__restore_best=True,
             training__epochs=3,
         )
     )

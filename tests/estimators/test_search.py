@@ -127,6 +127,7 @@ def test_gamma_zero_alone_never_asks_for_a_density() -> None:
 def test_gamma_zero_is_the_mixup_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     given: dict[str, Any] = {"training__learning_rate": 0.1, "training__epochs": 10, "random_state": 0}
+    given["search__restore_best"] = False
     mixed = MixupClassifier.from_paper(mixer=Mixup(), **given).fit(X, y)
     zero = plain(gamma=0.0, training__learning_rate=0.1, training__epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(zero.predict_proba(X), mixed.predict_proba(X), atol=1e-5)
@@ -245,6 +246,7 @@ EVERY_OPTION: dict[str, Any] = {
             exclude_intrusion=True,
             training__learning_rate=RATES,
             search__cv=3,
+            search__restore_best=False,
         ),
         {"hidden": (), "mixer": Mixup(3.0, "batch"), "labelers": (LogisticLabel(),), "exclude_intrusion": True},
     ),
@@ -255,12 +257,18 @@ EVERY_OPTION: dict[str, Any] = {
             training__learning_rate=RATES,
             training__weight_decay=(0.0, 0.1),
             search__cv=3,
+            search__restore_best=False,
         ),
         {"hidden": (6, 5), "mixer": ManifoldMixup(0.7, (0, 1, 2), "sample"), "labelers": (LinearLabel(),)},
     ),
     "vanilla": (
         MixupClassifier.from_paper(
-            mixer=None, training__learning_rate=RATES, training__batch_size=25, training__weight_decay=0.1, search__cv=3
+            mixer=None,
+            training__learning_rate=RATES,
+            training__batch_size=25,
+            training__weight_decay=0.1,
+            search__cv=3,
+            search__restore_best=False,
         ),
         {"hidden": (), "mixer": None, "labelers": (LinearLabel(),)},
     ),

@@ -194,7 +194,8 @@ def records_of(values: dict[str, dict[tuple[str, str], float]]) -> pd.DataFrame:
             alpha = image_methods(dataset)[method].variant[1]
             row = {"setting": setting, "dataset": dataset, "method": method, "alpha": alpha, "split": 0, "seed": 0}
             rows.append(row | {metric: value, "parameters": parameters, "best_accuracy": 12.34})
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    return pd.concat([frame, frame.assign(seed=1)], ignore_index=True)
 
 
 def printed(kind: str, *datasets: str) -> dict[tuple[str, str], float]:

@@ -266,6 +266,8 @@ class FlowDensity(NeuralDensity):
     (`pip install "genlabel[flows]"`). Beyond 5 standard deviations a spline is the identity, so that far points have
     Gaussian tails.
 
+    In GenMix it spares the inversion of a generator (arXiv Section F.6).
+
     Choose another density for classes of less than a few hundred points, and for classes in several pieces, which a
     flow connects by thin bridges.
 

@@ -183,6 +183,7 @@ class OnlineGaussianDensity(nn.Module):
             change = first / count[:, None] + center - self.mean
             self.mean.add_(rate[:, None] * change)
             # The mean square about the updated mean (arXiv Alg. 3), which is defined for a single row too.
+            # NOTE[PAPER]: the text of arXiv Section A.1 takes it about the mean of the batch; the pseudocode counts.
             shift = self.mean.double() - center
             if diagonal:
                 variance = ((second - 2.0 * shift * first) / count[:, None] + shift.square()).clamp(min=0.0)
@@ -195,7 +196,10 @@ class OnlineGaussianDensity(nn.Module):
 
     @torch.no_grad()
     def log_prob(self, features: Tensor) -> Tensor:
-        """Return log p_c of features (m, d), (m, k); -inf for a class that was never seen."""
+        """Return log p_c of features (m, d), (m, k); -inf for a class that was never seen.
+
+        NOTE[PAPER]: arXiv Alg. 3 has det^(-1/2) and no 1/2 in the exponent, which is no density; this is the Gaussian.
+        """
         if self.mean is None:
             return torch.full((len(features), self.num_classes), -torch.inf, device=features.device)
         self._check(features)

@@ -102,7 +102,7 @@ class MixupClassifier(NetworkClassifier):
             Mixup(lam_per="batch") if isinstance(mixer, str) and mixer == "mixup" else mixer,
             clean_fraction=0.0,
             calibrate=False,
-            search=GridSearch(cv=6, scoring="accuracy"),
+            search=GridSearch(cv=6, scoring="accuracy", restore_best=True),
             training=TrainingOptions(weight_decay=1e-4, epochs=100),
         )
         return cast(Self, model.set_params(**params))

@@ -72,6 +72,10 @@ class QuadricFinder(Finder):
 
     arXiv Section F.2: the surface is that of quadratic discriminant analysis. A root between the two draws is polished
     by one Newton step.
+
+    NOTE[PAPER]: that section prints |log p_j / (p_i + p_j)| for lambda, which is 0 at the means of class j; the
+    condition is arXiv Eq. (37), log p_j - log p_i = logit(lambda). Its normalizer has (2 pi)^k with the number of
+    classes; that of a Gaussian is (2 pi)^d.
     """
 
     patience: ClassVar[int] = 50

@@ -43,8 +43,9 @@ class GenMix(Sampler):
 
     .. math:: \left| \frac{p_j(x)}{p_i(x) + p_j(x)} - \lambda \right| \le \epsilon
 
-    (arXiv Alg. 4, Eq. (37)). A point is accepted if i and j are its two most likely classes. Its label is
-    p_i / (p_i + p_j) for class i and p_j / (p_i + p_j) for class j.
+    (arXiv Alg. 4, Section F.1, Eq. (37)). A point is accepted if i and j are its two most likely classes. Its label is
+    p_i / (p_i + p_j) for class i and p_j / (p_i + p_j) for class j. NOTE[PAPER]: arXiv Section 7.2 prints
+    p_i / (p_i + p_j) = lambda, the other way round; the appendix counts.
 
     If the density is one Gaussian per class, the points are roots of quadratics on lines from a draw of class i to a
     draw of class j (GenMix+GM, arXiv Section F.2; exact up to rounding). If it is a distance to manifolds (GenMix+GAN,

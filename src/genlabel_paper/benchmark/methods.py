@@ -25,8 +25,9 @@ def _paper_mixup(network: Any, epochs: Any) -> Any:
 
 
 def _paper_network(network: Any, epochs: Any) -> dict[str, Any]:
-    """Replace "auto" by the paper's network and epochs for tables."""
+    """Replace "auto" by the paper's network and epochs for tables; the records keep the last epoch."""
     return {
+        "search__restore_best": False,
         "network": "mlp" if isinstance(network, str) and network == "auto" else network,
         "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
     }

@@ -9,6 +9,7 @@ import pandas as pd
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, mean_score, select_records
 from genlabel_paper.report.results import NOTHING_MEASURED, Claim, Grid, Rendering, Value
+from genlabel_paper.report.verdicts import MIN_TRIALS
 from genlabel_paper.runs.cells import Cell, make_cells
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.table_settings import DENSITIES
@@ -103,12 +104,12 @@ def _claim(records: pd.DataFrame) -> Claim:
     quote = "GenLabel fixes the manifold intrusion of mixup (Section 5.1; two datasets)"
     broken = dict.fromkeys(title for row in DENSITIES for title in _repaired(records, row)[1])
     if not broken:
-        return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEF)
+        return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEF, of_paper=False)
     repaired = {title for row in DENSITIES for title in _repaired(records, row)[0]}
     left = [title for title in broken if title not in repaired]
     words = f"on {len(broken) - len(left)} of {len(broken)} datasets" + (f"; not on {', '.join(left)}" if left else "")
     trials = min(len(records[(records["dataset"] == name) & (records["method"] == "mixup")]) for name in SETS)
-    return Claim(text, quote, words, not left, trials, brief=BRIEF)
+    return Claim(text, quote, words, not left if trials >= MIN_TRIALS else None, trials, brief=BRIEF, of_paper=False)
 
 
 def _cells(budget: str) -> list[Cell]:

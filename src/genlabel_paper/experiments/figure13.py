@@ -21,6 +21,7 @@ from genlabel_paper.report.genmix import (
     select_genmix_records,
 )
 from genlabel_paper.report.results import NOTHING_MEASURED, CaptionedFigure, Claim, Rendering
+from genlabel_paper.report.statements import PairedMeans, above, judge
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
 from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
 from genlabel_paper.runs.settings import SETTINGS
@@ -75,9 +76,11 @@ def _claim(records: pd.DataFrame) -> Claim:
         f"{GENMIX_DATASETS[name].title}: {ours:.3g} against {vanilla:.3g} (vanilla) and {mixup:.3g} (mixup)"
         for name, (vanilla, mixup, ours) in means.items()
     ]
-    holds = all(ours > max(vanilla, mixup) for vanilla, mixup, ours in means.values())
+    holds, interval = judge(
+        above("genmix-gan", ("vanilla", "mixup")), PairedMeans(records, SETS, "smallest_margin"), SETS
+    )
     trials = min(value.seeds for values in scores.values() for value in values if value)
-    return Claim(text, quote, "; ".join(words), holds, trials, full=TRIALS["full"], brief=BRIEF)
+    return Claim(text, quote, "; ".join([*words, interval]), holds, trials, full=TRIALS["full"], brief=BRIEF)
 
 
 def _figure(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:

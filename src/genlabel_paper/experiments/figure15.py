@@ -22,6 +22,8 @@ from genlabel_paper.report.genmix import (
     select_genmix_records,
 )
 from genlabel_paper.report.results import NOTHING_MEASURED, CaptionedFigure, Claim, Rendering
+from genlabel_paper.report.statements import PairedMeans
+from genlabel_paper.report.verdicts import CREDIT, central_interval, decide
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
 from genlabel_paper.runs.curves import curve_distances
 from genlabel_paper.runs.genmix import HALFWAY_TOLERANCE
@@ -77,8 +79,13 @@ def _claim(records: pd.DataFrame) -> Claim:
         return Claim(text, quote, NOTHING_MEASURED, None, full=TRIALS["full"], brief=BRIEF)
     plain = zip(("L1", "L2", "Linf"), known.values(), strict=True)
     words = ", ".join(f"{value.mean:.1%} ({name})" for name, value in plain)
-    holds = all(value.mean <= HALFWAY_TOLERANCE for value in known.values())
     trials = min(value.seeds for value in known.values())
+    near = records.assign(near=HALFWAY_TOLERANCE - records["equidistance_median"])
+    low, high = central_interval(
+        np.sum([PairedMeans(near, [DATASET], "near").draws([row])[row] >= 0.0 for row in NORMS], axis=0)
+    )
+    words += f"; {CREDIT}: within it in {low:.0f} to {high:.0f} of {len(NORMS)} norms"
+    holds = decide((low, high), len(NORMS), trials)
     return Claim(text, quote, words, holds, trials, full=TRIALS["full"], brief=BRIEF)
 
 

@@ -12,14 +12,17 @@ from genlabel_paper.report.figures import plot_gain_histograms
 from genlabel_paper.report.results import CaptionedFigure, Claim, Printed, Rendering
 from genlabel_paper.report.win_rates import (
     OUTCOMES,
-    covers_most,
     describe_win_rates,
-    low_dimensional_datasets,
+    draw_gains,
+    lead,
     paired_gains,
+    share_above,
+    share_measured,
     win_rate_claim,
     win_rate_grid,
 )
 from genlabel_paper.runs.cells import make_cells
+from genlabel_paper.runs.manifest import low_dimensional_datasets
 
 PAPER = {("higher", "datasets"): Printed(87), ("on-par", "datasets"): Printed(23), ("lower", "datasets"): Printed(50)}
 """Printed numbers of datasets."""
@@ -46,16 +49,17 @@ def render(records: pd.DataFrame) -> Rendering:
         "them. The paper's percentages are computed from its numbers of datasets.",
         f"With half a point as the limit: {describe_win_rates(gain)}.",
     ]
-    return Rendering([grid], _claims(gain, datasets), [_figure(gain)] if len(gain) else [], notes)
+    return Rendering([grid], _claims(chosen, gain, datasets), [_figure(gain)] if len(gain) else [], notes)
 
 
-def _claims(gain: pd.Series[float], datasets: list[str]) -> list[Claim]:
-    enough = covers_most(gain, datasets)
+def _claims(records: pd.DataFrame, gain: pd.Series[float], datasets: list[str]) -> list[Claim]:
+    share = share_measured(gain, datasets)
+    draws = draw_gains(records, "logistic-exclude-mi", "mixup-exclude-mi", list(gain.index))
     half = "Logistic labels are better than linear ones on more than half of the datasets."
     more = "They are better on more datasets than they are worse."
     return [
-        win_rate_claim(half, QUOTE, gain, enough, lambda counts: counts.percent[0] > 50.0, 0.0, brief=BRIEFS[0]),
-        win_rate_claim(more, QUOTE, gain, enough, lambda counts: counts.better > counts.worse, 0.0, brief=BRIEFS[1]),
+        win_rate_claim(half, QUOTE, gain, draws, share, share_above(50.0), 0.0, brief=BRIEFS[0]),
+        win_rate_claim(more, QUOTE, gain, draws, share, lead, 0.0, brief=BRIEFS[1]),
     ]
 
 

@@ -32,6 +32,7 @@ from genlabel_paper.report.results import (
     Rendering,
     Value,
 )
+from genlabel_paper.report.statements import PairedMeans, above, judge
 from genlabel_paper.runs.cells import Cell, make_cells
 from genlabel_paper.runs.data import load_split
 from genlabel_paper.runs.plane import GRID_CELLS, PLOT_LIMITS, Regions, margin_points
@@ -145,9 +146,10 @@ def _margin_claim(records: pd.DataFrame) -> Claim:
         f"{NAMES[name]}: {ours.mean:.3g} against {vanilla.mean:.3g} (vanilla) and {mixup.mean:.3g} (mixup)"
         for name, (vanilla, mixup, ours) in zip(NAMES, known, strict=True)
     ]
-    holds = all(ours.mean > max(vanilla.mean, mixup.mean) for vanilla, mixup, ours in known)
+    paired = PairedMeans(records, list(NAMES), "smallest_margin")
+    holds, interval = judge(above("genlabel", ("vanilla", "mixup")), paired, list(NAMES))
     trials = min(value.splits * value.seeds for values in known for value in values)
-    return Claim(text, quote, "; ".join(words), holds, trials, brief=BRIEFS[0])
+    return Claim(text, quote, "; ".join([*words, interval]), holds, trials, brief=BRIEFS[0])
 
 
 def _complete(values: Sequence[Measured | None]) -> list[Measured]:

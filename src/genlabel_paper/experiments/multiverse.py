@@ -28,7 +28,7 @@ from genlabel_paper.report.universes import (
 )
 from genlabel_paper.runs.cells import BUDGETS, Cell, join_reading
 from genlabel_paper.runs.methods import TITLES, keys_of
-from genlabel_paper.runs.readings import READINGS, SELECTION_RULES
+from genlabel_paper.runs.readings import BASES, MAX_SEEDS, READINGS, SELECTION_RULES
 
 TABLES = {
     "table1": ("synthetic", "logistic"),
@@ -40,12 +40,10 @@ TABLES = {
 }
 """Tables with the settings of their cells."""
 GAIN_TABLES = ("table4", "table6", "table8", "table9")
-UNKNOWN = "not part of this study"
+UNKNOWN = "not part of this comparison"
 """Reason why a value is missing, such as the gain of a selection rule on printed values."""
 TEST_SELECTED = Universe(rule=SELECTION_RULES[-1])
 """Universe in which the test rows select epoch and candidate."""
-MAX_SEEDS = 3
-"""Largest number of seeds of each split."""
 METHOD_GROUPS = {"vanilla": ("vanilla",), "mixup": ("mixup",), "GenLabel": keys_of("genlabel")}
 """Methods whose accuracy depends on the selection rule; of GenLabel the best of GM, KDE and CV on each dataset."""
 NOTES = (
@@ -241,7 +239,10 @@ def _cells(budget: str) -> list[Cell]:
 
     tables = [import_module(f"genlabel_paper.experiments.{name}").EXPERIMENT for name in TABLES]
     combinations = dict.fromkeys(
-        (one.setting, one.dataset, one.method) for table in tables for one in table.cells(budget)
+        (one.setting, one.dataset, one.method)
+        for table in tables
+        for one in table.cells(budget)
+        if one.setting in BASES and (one.method, one.dataset) in table.paper
     )
     _, _, splits, seeds = BUDGETS[budget]
     return [

@@ -49,9 +49,10 @@ CHECKS = [
 NOTES = [
     "FGSM of radius 0.2 on standardized features; 128 and 128 hidden units; GenLabel in the space before the last "
     "layer.",
-    "1038, 1130, 1138 and 1166 are not available.",
-    "10 of the 12 available datasets have more than 20 features (all but 871 and 909), though the paper says that it "
-    "left such datasets out.",
+    "1038, 1130, 1138 and 1166 are not in the cache of our records; where they can be downloaded, `--dataset 1038` and "
+    "so on trains them.",
+    "10 of the 12 datasets of the cache have more than 20 features (all but 871 and 909), though the paper says that "
+    "it left such datasets out.",
 ]
 
 EXPERIMENT = selected_table(

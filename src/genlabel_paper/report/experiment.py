@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -14,6 +14,7 @@ from genlabel._validation import check_choice
 from genlabel_paper.report.results import Grid, Measured, PrintedValues, Rendering, Value
 from genlabel_paper.runs.cells import BUDGETS, Cell
 from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.protocols import LAST, PROTOCOLS, depends_on_protocol, with_paper_cells
 
 SECTIONS = {
     "tables": "tables of data",
@@ -60,6 +61,20 @@ class Experiment:
         """Name in a sentence, such as "Table 4"."""
         return re.sub(r"(\d+)$", r" \1", self.id).capitalize()
 
+    def render_protocols(self, records: Mapping[str, pd.DataFrame]) -> dict[str, Rendering]:
+        """Return a rendering for each protocol by its key, the same one where the protocols do not differ.
+
+        `records` has the records under each protocol, see `records_by_protocol`.
+        """
+        if not depends_on_protocol(self.cells("smoke")):
+            return dict.fromkeys(records, self.render(records[LAST.key]))
+        renderings = {}
+        for protocol in PROTOCOLS:
+            rendering = self.render(records[protocol.key])
+            claims = [replace(claim, full=min(claim.full, protocol.trials)) for claim in rendering.claims]
+            renderings[protocol.key] = replace(rendering, claims=claims)
+        return renderings
+
     @property
     def trains(self) -> bool:
         """True if it trains anything; computed results need no records."""
@@ -74,9 +89,9 @@ def select_cells(
     seeds: Sequence[int] = (),
     settings: Sequence[str] = (),
 ) -> list[Cell]:
-    """Return the cells of experiments in a budget, all or those of some datasets, methods, seeds and settings.
+    """Return the cells of experiments in a budget under both protocols.
 
-    Raises ValueError if no cell has one of the values.
+    All, or those of some datasets, methods, seeds and settings; raises ValueError if no cell has one of the values.
 
     >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda _: Rendering())
     >>> select_cells([one], "smoke", ["mnist"])
@@ -86,6 +101,7 @@ def select_cells(
     cells = [cell for one in experiments for cell in one.cells(budget)]
     if datasets:
         cells += [cell for one in experiments for cell in one.further(budget)]
+    cells = with_paper_cells(cells)
     chosen = {"dataset": datasets, "method": methods, "seed": seeds, "setting": settings}
     for field_name, values in chosen.items():
         known = dict.fromkeys(getattr(cell, field_name) for cell in cells)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Rendering, Value, agreement
+from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Value, agreement
 
 SYMBOLS = {"agrees": "=", "near": "≈", "differs": "≠", "missing": "–"}  # noqa: RUF001
 """Sign of each agreement between our value and the printed one."""
@@ -18,7 +18,7 @@ AGREEMENTS = {
     "missing": "ours is missing",
 }
 SIGNS = {True: "✓", False: "✗", None: "?"}
-VERDICTS = {True: "holds", False: "does not hold", None: "cannot be said"}
+VERDICTS = {True: "holds", False: "fails", None: "cannot be told"}
 
 
 @dataclass(frozen=True)
@@ -134,18 +134,6 @@ def describe_missing(grid: Grid) -> list[str]:
     return [part if reason in ("", "not run") else f"{part} ({reason})" for part, reason in missing_parts]
 
 
-def measured_claims(rendering: Rendering) -> list[Claim]:
-    """Return the statements with a verdict: those that do not hold, that cannot be said, and that hold.
-
-    >>> claims = [Claim("a", "", "", True), Claim("b", "", "", False)]
-    >>> [claim.holds for claim in measured_claims(Rendering(claims=claims))]
-    [False, True]
-    """
-    return [
-        claim for holds in (False, None, True) for claim in rendering.claims if claim.measured and claim.holds is holds
-    ]
-
-
 def format_value(value: Measured | Printed | None, digits: int = 2) -> str:
     """Return a mean with its spread as text.
 
@@ -158,13 +146,35 @@ def format_value(value: Measured | Printed | None, digits: int = 2) -> str:
     return f"{mean:.{digits}f}" + (f"±{value.spread:.{digits}f}" if value.spread is not None else "")
 
 
+def count_verdicts(claims: Iterable[Claim]) -> dict[str, int]:
+    """Count the statements of the paper by verdict; statements of ours are left out.
+
+    >>> count_verdicts([Claim("a", "", "", True), Claim("b", "", "", None), Claim("", "", "", True, of_paper=False)])
+    {'holds': 1, 'fails': 0, 'cannot be told': 1, 'not run': 0}
+    """
+    counts = Counter(VERDICTS[claim.holds] if claim.measured else "not run" for claim in claims if claim.of_paper)
+    return {name: counts[name] for name in (*VERDICTS.values(), "not run")}
+
+
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Return the counts of `count_verdicts` in words.
+
+    >>> describe_counts({"holds": 2, "fails": 1, "cannot be told": 0, "not run": 3})
+    '2 hold, 1 fails, 0 cannot be told and 3 were not run'
+    """
+    hold, fail = ("holds" if counts["holds"] == 1 else "hold", "fails" if counts["fails"] == 1 else "fail")
+    words = [f"{counts['holds']} {hold}", f"{counts['fails']} {fail}", f"{counts['cannot be told']} cannot be told"]
+    not_run = counts["not run"]
+    return join_words(words + ([f"{not_run} {'was' if not_run == 1 else 'were'} not run"] if not_run else []))
+
+
 def format_verdict(claim: Claim) -> tuple[str, str]:
-    """Return sign and words of a verdict; "so far" if fewer trials than those of the full budget support it.
+    """Return sign and words of a verdict; "so far" if trials or datasets are left to run.
 
     >>> format_verdict(Claim("", "", "", None))
-    ('?', 'cannot be said')
+    ('?', 'cannot be told')
     """
-    is_preliminary = claim.holds is not None and claim.trials < claim.full
+    is_preliminary = claim.holds is not None and (claim.trials < claim.full or not claim.complete)
     return SIGNS[claim.holds], VERDICTS[claim.holds] + (" so far" if is_preliminary else "")
 
 

@@ -22,16 +22,19 @@ from genlabel_paper.report.layout import (
     SYMBOLS,
     GridCell,
     count_agreements,
+    count_verdicts,
+    describe_counts,
     describe_missing,
     format_value,
     format_verdict,
     grid_lines,
     has_printed,
-    join_words,
-    measured_claims,
     measured_subgrid,
 )
 from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Rendering, agreement
+from genlabel_paper.report.verdicts import METHOD
+from genlabel_paper.runs.manifest import dataset_title, manifest, reasons_to_leave_out
+from genlabel_paper.runs.protocols import PAPER, PROTOCOLS, Protocol, records_by_protocol
 from genlabel_paper.runs.settings import SETTINGS
 
 READING = (
@@ -39,30 +42,90 @@ READING = (
     "color say how far ours is from the paper's; the best method of a line is bold, in ours and in the paper's. Click "
     "a heading to sort by ours."
 )
-VERDICT_TITLES = {False: "What did not hold", None: "What cannot be said", True: "What held"}
 CSS_CLASSES = {False: "fails", None: "open", True: "holds"}
 
 
+class Statement(NamedTuple):
+    """Statement of the paper under each protocol, by its key."""
+
+    id: str
+    claims: dict[str, Claim]
+
+    @property
+    def claim(self) -> Claim:
+        """The statement under the paper's own protocol."""
+        return self.claims[PAPER.key]
+
+    @property
+    def measured(self) -> list[Claim]:
+        """The claims with records, one where the protocols do not differ."""
+        return list({id(claim): claim for claim in self.claims.values() if claim.measured}.values())
+
+
 class Entry(NamedTuple):
-    """Experiment with its rendering."""
+    """Experiment with its rendering under each protocol, by its key."""
 
     experiment: Experiment
-    rendering: Rendering
+    renderings: dict[str, Rendering]
 
     @property
-    def claims(self) -> list[Claim]:
-        """Statements with a verdict, those that do not hold first."""
-        return measured_claims(self.rendering)
+    def differs(self) -> bool:
+        """True if the protocols differ."""
+        return len({id(one) for one in self.renderings.values()}) > 1
 
     @property
-    def counts(self) -> dict[bool | None, int]:
-        """Number of statements by verdict."""
-        return {holds: sum(claim.holds is holds for claim in self.claims) for holds in VERDICT_TITLES}
+    def parts(self) -> list[tuple[Protocol | None, Rendering]]:
+        """Renderings with their protocols: those with a measured statement, else with a value; one for both."""
+        if not self.differs:
+            return [(None, self.renderings[PAPER.key])]
+        every = [(one, self.renderings[one.key]) for one in PROTOCOLS]
+        judged = [(one, rendering) for one, rendering in every if any(claim.measured for claim in rendering.claims)]
+        return [*(judged or [(one, rendering) for one, rendering in every if rendering.measured])]
+
+    @property
+    def rendering(self) -> Rendering:
+        """Rendering under the paper's own protocol, or the other one if nothing is measured under it."""
+        return self.parts[0][1] if self.parts else self.renderings[PAPER.key]
+
+    @property
+    def statements(self) -> list[Statement]:
+        """Statements that are measured under a protocol."""
+        every = zip(*(self.renderings[one.key].claims for one in PROTOCOLS), strict=True)
+        keys = [one.key for one in PROTOCOLS]
+        statements = [
+            Statement(f"{self.experiment.id}-{index}", dict(zip(keys, claims, strict=True)))
+            for index, claims in enumerate(every, 1)
+        ]
+        return [one for one in statements if one.measured]
 
     @property
     def tally(self) -> str:
-        """Number of statements by the sign of the verdict."""
-        return " ".join(f"{SIGNS[holds]}{count}" for holds, count in self.counts.items() if count)
+        """Number of statements by the sign of the verdict, under each protocol."""
+        tallies = []
+        for _, rendering in self.parts:
+            counts = {holds: sum(c.measured and c.holds is holds for c in rendering.claims) for holds in SIGNS}
+            tallies.append(" ".join(f"{SIGNS[holds]}{count}" for holds, count in counts.items() if count))
+        return " | ".join(filter(None, tallies))
+
+
+def read_entries(records: pd.DataFrame, experiments: Sequence[Experiment]) -> list[Entry]:
+    """Return the experiments with their renderings of records."""
+    frames = records_by_protocol(records)
+    return [Entry(experiment, experiment.render_protocols(frames)) for experiment in experiments]
+
+
+def count_statements(entries: Sequence[Entry]) -> dict[str, dict[str, int]]:
+    """Return how many statements of the paper have each verdict, by the key of the protocol.
+
+    Every page and document counts by this function.
+
+    >>> count_statements([])["last"]
+    {'holds': 0, 'fails': 0, 'cannot be told': 0, 'not run': 0}
+    """
+    return {
+        one.key: count_verdicts(claim for entry in entries for claim in entry.renderings[one.key].claims)
+        for one in PROTOCOLS
+    }
 
 
 def write_report(
@@ -97,7 +160,7 @@ def report_html(
     >>> report_html(pd.DataFrame(), []).startswith("<!DOCTYPE html>")
     True
     """
-    entries = [Entry(experiment, experiment.render(records)) for experiment in experiments]
+    entries = read_entries(records, experiments)
     measured = [entry for entry in entries if entry.rendering.measured]
     template = _environment().get_template("report.j2")
     return template.render(
@@ -105,14 +168,17 @@ def report_html(
         description=description,
         not_run=[entry.experiment for entry in entries if not entry.rendering.measured],
         sections=[
-            {"name": name, "title": section_title(name), "entries": chosen}
+            {
+                "name": name,
+                "title": section_title(name),
+                "entries": chosen,
+            }
             for name in SECTIONS
             if (chosen := [entry for entry in measured if entry.experiment.section == name])
         ],
-        in_short=[
-            {"holds": holds, "title": title, "groups": _verdict_groups(measured, holds)}
-            for holds, title in VERDICT_TITLES.items()
-        ],
+        protocols=PROTOCOLS,
+        method=METHOD,
+        left_out=_left_out_table(),
         reading=READING,
         facts=_record_facts(records, experiments),
         command=command,
@@ -146,6 +212,7 @@ def _environment() -> Environment:
         "printed_counts": _printed_counts,
         "not_run": _not_run,
         "inline_svg": _inline_svg,
+        "before_semicolon": lambda text: text.split(";")[0],
     }
     made.globals = {
         **made.globals,
@@ -169,58 +236,42 @@ def section_title(name: str) -> str:
 def conclusion(entries: Sequence[Entry]) -> str:
     """Return the overall result as one paragraph.
 
-    >>> conclusion([])
-    'Of 0 statements of the paper 0 hold here, 0 do not and 0 cannot be said.'
+    >>> conclusion([])[:96]
+    "Of 0 statements of the paper, 0 hold, 0 fail and 0 cannot be told under the paper's own protocol"
     """
-    claims = [claim for entry in entries for claim in entry.claims]
-    counts = {holds: sum(claim.holds is holds for claim in claims) for holds in VERDICT_TITLES}
-    total = sum(len(entry.rendering.claims) for entry in entries)
-    words = [f"{counts[True]} hold here", f"{counts[False]} do not", f"{counts[None]} cannot be said"]
-    words += [f"{total - len(claims)} were not run"] if total > len(claims) else []
-    sentences = [f"Of {total} statements of the paper {join_words(words)}."]
+    counts = count_statements(entries)
+    total = sum(counts[PAPER.key].values())
+    own, today = (f"{describe_counts(counts[one.key])} under {one.title}" for one in PROTOCOLS)
+    sentences = [f"Of {total} statements of the paper, {own}; {today}."]
     sentences += [entry.rendering.headline for entry in entries if entry.rendering.headline]
-    sentences += [*_section_counts(entries), *_agreement_counts(entries)]
+    sentences += next(filter(None, (_agreement_counts(entries, protocol) for protocol in PROTOCOLS)), [])
+    claims = [claim for entry in entries for one in entry.statements for claim in one.measured]
     preliminary = sum(format_verdict(claim)[1].endswith("so far") for claim in claims)
     if preliminary:
-        sentences.append(f'{preliminary} verdicts rest on fewer trials than planned, and say "so far".')
+        sentences.append(f'{preliminary} verdicts rest on fewer trials or datasets than planned, and say "so far".')
     return " ".join(sentences)
 
 
-def _section_counts(entries: Sequence[Entry]) -> list[str]:
-    """Return how many statements hold in each section."""
-    words = []
-    for name, title in SECTIONS.items():
-        claims = [claim for entry in entries if entry.experiment.section == name for claim in entry.claims]
-        verdicts = [claim.holds for claim in claims if claim.holds is not None]
-        words += [f"{sum(verdicts)} of {len(verdicts)} about {title}"] if verdicts else []
-    return [f"Of the statements that can be judged, {join_words(words)} hold."] if len(words) > 1 else []
-
-
-def _agreement_counts(entries: Sequence[Entry]) -> list[str]:
-    """Return how many printed values agree with ours."""
-    counts = [count_agreements(grid) for entry in entries for grid in entry.rendering.grids if has_printed(grid)]
+def _agreement_counts(entries: Sequence[Entry], protocol: Protocol) -> list[str]:
+    """Return how many printed values agree with ours under a protocol."""
+    grids = [grid for entry in entries for grid in entry.renderings[protocol.key].grids if has_printed(grid)]
+    counts = [count_agreements(grid) for grid in grids]
     agree, near, differ = (sum(count[name] for count in counts) for name in ("agrees", "near", "differs"))
     total = agree + near + differ
     if not total:
         return []
-    return [f"Of {total:,} printed values {agree:,} agree with ours, {near:,} are near, and {differ:,} differ."]
+    values = f"Of {total:,} printed values {agree:,} agree with ours, {near:,} are near, and {differ:,} differ"
+    return [f"{values} under {protocol.title}."]
 
 
-def _verdict_groups(entries: Sequence[Entry], holds: bool | None) -> list[dict[str, Any]]:
-    """Return the statements with one verdict by section: lines of an experiment with ids and brief texts."""
-    groups = []
-    for name in SECTIONS:
-        lines = []
-        for entry in entries:
-            if entry.experiment.section == name:
-                links = [
-                    (f"{entry.experiment.id}-{index}", claim.brief or f"statement {index}")
-                    for index, claim in enumerate(entry.claims, 1)
-                    if claim.holds is holds
-                ]
-                lines += [(entry.experiment, links)] if links else []
-        groups.append({"title": section_title(name), "lines": lines, "count": sum(len(links) for _, links in lines)})
-    return groups
+def _left_out_table() -> DataTable:
+    """Return the datasets of the cache that the paper's rule leaves out, with the reason."""
+    rows = []
+    for name, reason in reasons_to_leave_out().items():
+        line = manifest().loc[name]
+        sizes = [TableCell("" if pd.isna(line[key]) else f"{line[key]:,}") for key in ("n", "d", "k")]
+        rows.append([TableCell(dataset_title(name)), *sizes, TableCell(reason)])
+    return DataTable(f"Datasets left out ({len(rows)})", ["dataset", "rows", "features", "classes", "why"], rows)
 
 
 def _data_table(grid: Grid) -> DataTable:

@@ -14,8 +14,8 @@ from genlabel_paper.runs.cells import BUDGETS
 
 FULL_TRIALS = BUDGETS["full"].splits * BUDGETS["full"].seeds
 """Splits times seeds of the full budget; verdicts from fewer trials are preliminary."""
-NOTHING_MEASURED = "nothing measured"
-"""Our side of a claim without records."""
+NOTHING_MEASURED = "not measured, or on too few datasets"
+"""Our side of a claim without records, or with those of too few datasets."""
 MIN_DIFFERENCE = 0.5
 """Points of accuracy; smaller differences are not meaningful, however small the spreads."""
 
@@ -113,7 +113,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Claim:
-    """Statement of the paper with our verdict."""
+    """Statement with our verdict."""
 
     text: str
     printed: str
@@ -121,13 +121,19 @@ class Claim:
     ours: str
     """Our numbers."""
     holds: bool | None
-    """None if the records are insufficient."""
+    """None if the noise of the records allows either verdict."""
     trials: int = FULL_TRIALS
     """Smallest number of splits times seeds behind the verdict."""
     full: int = FULL_TRIALS
     """Splits times seeds of the full budget; verdicts from fewer trials are preliminary."""
     brief: str = ""
     """Short version for a list of all statements."""
+    short: str = ""
+    """Our numbers in a few characters, for that list."""
+    complete: bool = True
+    """False if datasets of the statement are not measured yet."""
+    of_paper: bool = True
+    """False for a statement of ours, or one of the paper's about another schedule; it is not counted."""
 
     @property
     def measured(self) -> bool:

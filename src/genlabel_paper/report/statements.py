@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from genlabel_paper.paired import EXACT, mean_scores, pair_trials
 from genlabel_paper.report.results import NOTHING_MEASURED, Claim
+from genlabel_paper.report.verdicts import (
+    CREDIT,
+    DRAWS,
+    FULL_COVERAGE,
+    MIN_COVERAGE,
+    MIN_TRIALS,
+    central_interval,
+    decide,
+    resampled_means,
+)
 from genlabel_paper.runs.manifest import dataset_title
 
 Methods: TypeAlias = str | tuple[str, ...]
@@ -18,12 +30,38 @@ Methods: TypeAlias = str | tuple[str, ...]
 
 @final
 @dataclass(frozen=True)
-class Rule:
-    """Test of a statement about some methods on each dataset, a line of a table of means."""
+class Comparison:
+    """Statement that one method, or the best of several, is better than another by more than `by`."""
 
-    needs: tuple[str, ...]
-    """Compared methods."""
-    test: Callable[[pd.DataFrame], pd.Series[bool]]
+    better: Methods
+    worse: Methods
+    by: float = 0.0
+
+    def test(self, means: pd.DataFrame) -> pd.Series[bool]:
+        """Return on which datasets it is true of means."""
+        return self.gain(means) > self.by + EXACT
+
+    def gain(self, means: pd.DataFrame) -> pd.Series[float]:
+        """Return the difference of the best of both sides."""
+        return _best(means, self.better) - _best(means, self.worse)
+
+
+@final
+@dataclass(frozen=True)
+class Rule:
+    """Comparisons of methods that are all true on a dataset where a statement is."""
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Compared methods."""
+        names = [name for one in self.comparisons for name in (*_names(one.better), *_names(one.worse))]
+        return tuple(dict.fromkeys(names))
+
+    def test(self, means: pd.DataFrame) -> pd.Series[bool]:
+        """Return on which datasets, lines of a table of means, all comparisons are true."""
+        return pd.concat([one.test(means) for one in self.comparisons], axis=1).all(axis=1)
 
 
 @final
@@ -60,16 +98,22 @@ class Check:
         >>> lines = [("36", 0, 0, "mixup", 90.0), ("36", 0, 0, "vanilla", 85.0), ("36", 0, 1, "vanilla", 99.0)]
         >>> records = pd.DataFrame(lines, columns=["dataset", "split", "seed", "method", "accuracy"])
         >>> check.claim(PairedMeans(records, ["36", "61"]), pd.DataFrame(index=["36"], columns=["mixup"])).ours
-        'on 1 of 1 datasets; 1 not measured'
+        'on 1 of 1 datasets; 1 not measured; one trial, which proves nothing'
         """
         needs = self.rule.needs
         means, printed_means = self._select(ours.means(needs)), self._select(paper)
         trials = ours.min_trials(needs, list(means.dropna().index))
-        printed = f"{self.printed}; its table: {self._describe(printed_means)}"
-        return Claim(self.text, printed, self._describe(means), self.holds(means), trials, brief=self.brief)
+        printed = f"{self.printed}; its table: {self._describe(printed_means)}" if len(paper) else self.printed
+        known = means.dropna()
+        if len(known) < MIN_COVERAGE * len(means) or not len(known):
+            return Claim(self.text, printed, NOTHING_MEASURED, None, trials, brief=self.brief)
+        holds, words = judge(self.rule, ours, list(means.index), self.at_least)
+        text, short = f"{self._describe(means)}; {words}", f"{int(self.rule.test(known).sum())} of {len(known)}"
+        complete = len(known) >= FULL_COVERAGE * len(means)
+        return Claim(self.text, printed, text, holds, trials, brief=self.brief, short=short, complete=complete)
 
     def holds(self, means: pd.DataFrame) -> bool | None:
-        """Return whether it is true of means (datasets, methods); None if too few are known.
+        """Return whether it is true of means (datasets, methods), without their noise; None if too few are known.
 
         >>> frame = pd.DataFrame({"mixup": [90.0, 80.0], "vanilla": [85.0, 81.0]}, index=["36", "61"])
         >>> Check("Mixup is better.", "on all", above("mixup", "vanilla")).holds(frame)
@@ -111,11 +155,7 @@ def above(better: Methods, worse: Methods, by: float = 0.0) -> Rule:
     >>> above("a", "b").test(frame).tolist(), above(("a", "b"), "c").test(frame).tolist()
     ([True, False], [False, True])
     """
-
-    def test(means: pd.DataFrame) -> pd.Series[bool]:
-        return _best(means, better) - _best(means, worse) > by + EXACT
-
-    return Rule(tuple(dict.fromkeys([*_names(better), *_names(worse)])), test)
+    return Rule((Comparison(better, worse, by),))
 
 
 def both(*rules: Rule) -> Rule:
@@ -125,11 +165,7 @@ def both(*rules: Rule) -> Rule:
     >>> both(above("a", "b"), above("b", "a")).test(frame).tolist()
     [False, False]
     """
-
-    def test(means: pd.DataFrame) -> pd.Series[bool]:
-        return pd.concat([rule.test(means) for rule in rules], axis=1).all(axis=1)
-
-    return Rule(tuple(dict.fromkeys(name for rule in rules for name in rule.needs)), test)
+    return Rule(tuple(one for rule in rules for one in rule.comparisons))
 
 
 @final
@@ -162,6 +198,48 @@ class PairedMeans:
         [92.0, nan]
         """
         return mean_scores(pair_trials(self.records, self.metric, methods)).reindex(self.datasets)
+
+    def count_draws(self, rule: Rule, datasets: Sequence[str]) -> NDArray[np.float64]:
+        """Return on how many of the datasets a rule is true in each draw of splits and seeds."""
+        is_true = [rule.test(means).to_numpy() for means in self._draws(rule.needs, datasets)]
+        return np.sum(is_true, axis=0, dtype=np.float64) if is_true else np.zeros(DRAWS)
+
+    def gain_draws(self, comparison: Comparison, datasets: Sequence[str]) -> NDArray[np.float64]:
+        """Return the mean gain over the datasets in each draw of splits and seeds."""
+        gains = [comparison.gain(means).to_numpy() for means in self._draws(Rule((comparison,)).needs, datasets)]
+        return np.mean(gains, axis=0)
+
+    def draws(self, methods: Sequence[str]) -> pd.DataFrame:
+        """Return the means of methods on the first dataset in each draw."""
+        return self._draws(methods, self.datasets[:1])[0]
+
+    def _draws(self, methods: Sequence[str], datasets: Sequence[str]) -> list[pd.DataFrame]:
+        return [means for _, means in resampled_means(self.records, self.metric, methods, datasets)]
+
+
+def judge(
+    rule: Rule, ours: PairedMeans, datasets: Sequence[str], at_least: int | None = None
+) -> tuple[bool | None, str]:
+    """Return whether a rule is true on enough of the datasets, all by default, and the interval in words.
+
+    A dataset without trials may be one on which it is true. For a single dataset the interval is that of the gain.
+
+    >>> rows = [("61", split, 0, name, 90.0 + split * (name == "mixup")) for split in (1, 2) for name in ("mixup", "a")]
+    >>> records = pd.DataFrame(rows, columns=["dataset", "split", "seed", "method", "accuracy"])
+    >>> judge(above("mixup", "a"), PairedMeans(records, ["61", "36"]), ["61", "36"])
+    (None, '95 % over splits and seeds: on 1 to 2 of 2')
+    """
+    means = ours.means(rule.needs).reindex(list(datasets))
+    trials = ours.min_trials(rule.needs, list(means.dropna().index))
+    if trials < MIN_TRIALS:
+        return None, "one trial, which proves nothing"
+    low, high = central_interval(ours.count_draws(rule, datasets))
+    high += len(means) - len(means.dropna())
+    words = f"{CREDIT}: on {low:.0f} to {high:.0f} of {len(means)}"
+    if len(means) == 1 and len(rule.comparisons) == 1:
+        interval = central_interval(ours.gain_draws(rule.comparisons[0], datasets))
+        words = f"{CREDIT}: {interval[0]:+.2f} to {interval[1]:+.2f}"
+    return decide((low, high), len(means) if at_least is None else at_least, trials), words
 
 
 def _names(methods: Methods) -> list[str]:

@@ -25,7 +25,7 @@ from genlabel_paper.report.results import Grid, Rendering, agreement
 STYLES = {"agrees": "blue", "near": "yellow", "differs": "red", "missing": "dim"}
 
 
-def print_rendering(experiment: Experiment, rendering: Rendering, console: Console) -> None:
+def print_rendering(experiment: Experiment, rendering: Rendering, console: Console, protocol: str = "") -> None:
     """Print the title of an experiment, its tables, the statements of the paper and the notes.
 
     Parameters
@@ -34,8 +34,11 @@ def print_rendering(experiment: Experiment, rendering: Rendering, console: Conso
     rendering : Rendering
         Result of `experiment.render`.
     console : rich.console.Console
+    protocol : str
+        Protocol of the rendering, if there are several.
     """
-    console.print(Text(f"{experiment.id}: {experiment.title} ({experiment.source})", style="bold"))
+    title = f"{experiment.id}: {experiment.title} ({experiment.source})" + (f", {protocol}" if protocol else "")
+    console.print(Text(title, style="bold"))
     for grid in rendering.grids:
         console.print()
         _print_grid(grid, console)

@@ -107,7 +107,8 @@ class ReadingScores:
     def __init__(self, records: pd.DataFrame) -> None:
         names = records["setting"].unique().tolist() if "setting" in records else []
         with_reading = [name for name in names if split_reading(name)[1]]
-        chosen = records[records["setting"].isin(with_reading)] if with_reading else pd.DataFrame()
+        chosen = records[records["setting"].isin(with_reading)] if with_reading else pd.DataFrame(columns=["alpha"])
+        chosen = chosen[chosen["alpha"] == 1.0]
         chosen = chosen.reindex(columns=[*KEYS, "split", *RULE_KEYS]).dropna(subset=list(RULE_KEYS))
         self._all, self._first_split = (_aggregate(part) for part in (chosen, chosen[chosen["split"] == 0]))
         self._readings = {split_reading(name)[1] for name in chosen["setting"].unique().tolist()}

@@ -22,6 +22,8 @@ Candidate: TypeAlias = dict[str, Any]
 Classifier: TypeAlias = MixupClassifier | GenLabelClassifier | AdaMixupClassifier | GenerativeClassifier
 FIXED_RATE = {"search__scoring": "log-loss"}
 """Rule of settings with a fixed learning rate, where nothing is selected; the value is part of the fingerprints."""
+LAST_EPOCH = {"search__restore_best": False}
+"""The last epoch, of which all settings are; `genlabel_paper.runs.protocols` has the best one."""
 Kind: TypeAlias = Literal["vanilla", "mixup", "generative", "genlabel", "density"]
 
 
@@ -51,7 +53,7 @@ def keys_of(kind: Kind) -> tuple[str, ...]:
 
 
 def _vanilla(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier.from_paper(mixer=None, random_state=seed, **{**FIXED_RATE, **params})
+    return MixupClassifier.from_paper(mixer=None, random_state=seed, **{**FIXED_RATE, **LAST_EPOCH, **params})
 
 
 def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
@@ -63,7 +65,7 @@ def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:
     return MixupClassifier.from_paper(
-        mixer=Mixup(alpha, lam_per="batch"), random_state=seed, **{**FIXED_RATE, **params}
+        mixer=Mixup(alpha, lam_per="batch"), random_state=seed, **{**FIXED_RATE, **LAST_EPOCH, **params}
     )
 
 
@@ -76,7 +78,7 @@ def _exclude(alpha: float, seed: int, **params: Any) -> MixupClassifier:
 
 
 def _genlabel(alpha: float, seed: int, **params: Any) -> GenLabelClassifier:
-    return GenLabelClassifier.from_paper(alpha=alpha, random_state=seed, **params)
+    return GenLabelClassifier.from_paper(alpha=alpha, random_state=seed, **{**LAST_EPOCH, **params})
 
 
 def _gm(alpha: float, seed: int) -> GenerativeClassifier:

@@ -17,13 +17,11 @@ from genlabel_paper.runs.cells import Cell, join_reading
 from genlabel_paper.runs.data import SplitData, load_split
 from genlabel_paper.runs.learning_curves import LearningCurves, learning_curves
 from genlabel_paper.runs.methods import Candidate
-from genlabel_paper.runs.readings import READINGS, SELECTION_RULES, Reading, SelectionRule
+from genlabel_paper.runs.readings import BASES, READINGS, SELECTION_RULES, Reading, SelectionRule
 from genlabel_paper.runs.setting import Result, Setting, Variant
 from genlabel_paper.runs.table_setting import Search, TableSetting
 from genlabel_paper.runs.table_settings import SETTINGS as TABLE_SETTINGS
 
-BASES = ("logistic", "logistic-robust", "mlp", "mlp-robust", "synthetic")
-"""Settings with other readings."""
 DIVERGED = "NaN or infinity"
 """Part of the message of a density for features that are not finite."""
 Outcome: TypeAlias = tuple[dict[str, Any], dict[str, float]]
@@ -40,7 +38,7 @@ class ReadSetting(Setting):
 
     def variants(self, dataset: str) -> Set[Variant]:
         """Return the methods that the reading changes."""
-        return {v for v in self.base.variants(dataset) if v[1] == 1.0 and self.reading.changes(dataset, v[0])}
+        return {variant for variant in self.base.variants(dataset) if self.reading.changes(dataset, variant[0])}
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """Return the description of the base with the changed classifier, and the reading."""
@@ -81,7 +79,9 @@ class ReadSetting(Setting):
             filters = {variant: lambda params: True for variant in filters}
         if isinstance(model, GenerativeClassifier):
             value = score(model.fit(data.X, data.y), data.X_test, data.y_test)["accuracy"]
-            return {variant: ({}, {rule.key: value for rule in SELECTION_RULES}) for variant in variants}
+            metrics = {rule.key: value for rule in SELECTION_RULES}
+            metrics["train_accuracy"] = score(model, data.X, data.y)["accuracy"]
+            return {variant: ({}, metrics) for variant in variants}
         try:
             return self._train(model, {variant: filters[variant] for variant in variants}, data)
         except ValueError as error:

@@ -13,21 +13,28 @@ from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifie
 from genlabel.densities import ClassDensity, GaussianDensity
 from genlabel.labeling import LogisticLabel
 from genlabel.model_selection.search_space import SearchSpace
+from genlabel_paper.runs.manifest import manifest
 from genlabel_paper.runs.methods import Classifier
 
 MIXED = frozenset({"mixup", "genlabel-gm", "genlabel-kde", "genlabel-cv", "mixup-exclude-mi"})
 """Methods that mix points with a random lam."""
 GENLABEL = frozenset({"genlabel-gm", "genlabel-kde", "genlabel-cv"})
 GAUSSIAN = frozenset({"generative-gm", "genlabel-gm", "genlabel-cv"})
-WITH_TEXT = frozenset(
-    {
-        "3", "48", "307", "312", "313", "346", "463", "719", "804", "818", "862", "915", "938", "949", "954", "956",
-        "987", "988", "1006", "1014", "1022", "1055", "40710", "40981",
-    }
-)  # fmt: skip
-"""Datasets of these tables with string or categorical columns."""
+BASES = ("logistic", "logistic-robust", "mlp", "mlp-robust", "synthetic")
+"""Settings with other readings."""
+MAX_SEEDS = 3
+"""Largest number of seeds of each split under a reading."""
 Change: TypeAlias = Callable[[Classifier], dict[str, Any]]
 """Function that returns the parameters of a classifier that a reading changes."""
+
+
+def has_text(dataset: str) -> bool:
+    """Return whether an OpenML dataset has string or categorical columns.
+
+    >>> has_text("48"), has_text("61"), has_text("moon")
+    (True, False, False)
+    """
+    return bool(manifest()["text"].get(dataset, False))
 
 
 @final
@@ -82,7 +89,7 @@ class Reading:
     def changes(self, dataset: str, method: str) -> bool:
         """Return whether this reading changes a method on a dataset."""
         drawn = not dataset.isdigit()
-        included = {"all": True, "real": not drawn, "text": dataset in WITH_TEXT, "drawn": drawn}[self.sets]
+        included = {"all": True, "real": not drawn, "text": has_text(dataset), "drawn": drawn}[self.sets]
         return included and (self.methods is None or method in self.methods)
 
     def apply(self, model: Classifier) -> Classifier:

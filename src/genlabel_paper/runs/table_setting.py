@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -31,6 +31,8 @@ class Search:
     """Function that returns the classifier for a dataset and a seed."""
     variants: Mapping[Variant, Callable[[Candidate], bool]]
     """Filter of the candidates of each method; a classifier without a search serves one method."""
+    datasets: Collection[str] | None = None
+    """Datasets of the search; None is any."""
 
 
 @final
@@ -49,8 +51,9 @@ class TableSetting(Setting):
     """Time of a trial relative to softmax regression."""
 
     def variants(self, dataset: str) -> Set[Variant]:
-        """Return the methods of all searches, for any dataset."""
-        return {variant for search in self.searches for variant in search.variants}
+        """Return the methods of all searches for a dataset."""
+        searches = [one for one in self.searches if one.datasets is None or dataset in one.datasets]
+        return {variant for search in searches for variant in search.variants}
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """Return the classifier, the attack, the split, and what is measured."""
