@@ -127,9 +127,9 @@ def _check_numbers(name: Any, values: pd.Series[Any]) -> None:
     if kind in "mM":
         raise ValueError(f"column {name!r} of X holds dates or durations; convert it to a number, or drop it")
     text = values[:0] if kind in "biufc" else values[pd.to_numeric(values, errors="coerce").isna() & values.notna()]
-    if len(text):
+    if len(text) and isinstance(text.iloc[0], str):  # scikit-learn refuses other objects
         raise ValueError(
-            f"column {name!r} of X holds {str(text.iloc[0])!r}, which is no number; encode it, for example by "
+            f"column {name!r} of X holds {text.iloc[0]!r}, which is no number; encode it, for example by "
             "genlabel.data.tables.table_pipeline, or drop it"
         )
     missing = int(values.isna().sum())

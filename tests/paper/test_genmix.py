@@ -15,7 +15,7 @@ from genlabel.training.batching import batches_per_epoch
 from genlabel_paper.experiments import densities, figure14, figure15, figure16, table15
 from genlabel_paper.runs import genmix, genmix_hidden, genmix_methods
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, in_percent
-from genlabel_paper.runs.genmix import TrainingRows
+from genlabel_paper.runs.genmix import AugmentedRows
 from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS, PointDataset
 from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS, make_density
@@ -117,7 +117,7 @@ def test_equidistance_of_points_on_a_ring() -> None:
     t = np.linspace(0, 2 * np.pi, 50)
     middle = 0.9 * np.column_stack([np.cos(t), np.sin(t)])
     pair = np.tile([0, 1], (50, 1))
-    rows = TrainingRows(np.vstack([np.zeros((3, 2)), middle]), np.ones((53, 2)), pair, 0.0)
+    rows = AugmentedRows(np.vstack([np.zeros((3, 2)), middle]), np.ones((53, 2)), pair, 0.0)
     metrics = genmix._measure_added(rows, "circle", "l2")
     assert metrics["equidistance_share"] == 1.0
     assert metrics["equidistance_median"] < 1e-4

@@ -76,7 +76,8 @@ def _root(
     ] = False,
 ) -> None:
     """Mixup whose labels come from learned class densities."""
-    running_command.set(context.invoked_subcommand)
+    token = running_command.set(context.invoked_subcommand)
+    context.call_on_close(lambda: running_command.reset(token))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # print question marks instead of failing after a long run

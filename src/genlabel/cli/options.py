@@ -188,6 +188,7 @@ def read_network(network: str) -> str | tuple[int, ...]:
 def read_class_values(option: str, values: list[str] | None, classes: NDArray[Any]) -> dict[Any, float] | str | None:
     """Return the number of each class of an option whose values are "CLASS=NUMBER", or one "balanced".
 
+    >>> import numpy as np
     >>> read_class_values("cost", ["yes=5"], np.array(["no", "yes"]))
     {'yes': 5.0}
     """

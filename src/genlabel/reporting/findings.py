@@ -111,7 +111,7 @@ class Findings:
 
     @property
     def lowest(self) -> str:
-        """What the best method has: the lowest log-loss, unless the class priors have a lower one."""
+        """Words for the rank of the best method: the lowest log-loss, unless the class priors have a lower one."""
         is_lowest = self.best == next(iter(self.ranking), self.best)
         return "the lowest log-loss" if is_lowest else f"the lowest log-loss but for the {PRIOR_BASELINE}"
 
@@ -171,7 +171,7 @@ class Findings:
 
     @cached_property
     def skill(self) -> str:
-        """How surely the best method beats the class priors.
+        """Degree of certainty that the best method beats the class priors.
 
         "clear"; "ranks", by its AUC alone; "unknown", the rows are too few to tell; "none", the gain is small at most;
         empty if it was not measured.

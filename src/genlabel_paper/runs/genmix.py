@@ -55,7 +55,7 @@ _ABOUT = (
 Floats = NDArray[np.float64]
 
 
-class TrainingRows(NamedTuple):
+class AugmentedRows(NamedTuple):
     """Rows of the training: the given ones, then the points that GenMix added."""
 
     X: Floats
@@ -118,14 +118,14 @@ class GenMixSetting(Setting):
         return [Result(cell, parameters, metrics)]
 
 
-def _augment(data: SplitData, sampler: GenMix | None) -> TrainingRows:
+def _augment(data: SplitData, sampler: GenMix | None) -> AugmentedRows:
     """Return the training rows of a split, followed by the points of GenMix."""
     k = int(data.y.max()) + 1
     if sampler is None:
-        return TrainingRows(data.X, np.eye(k)[data.y], np.empty((0, 2), dtype=np.int64), 0.0)
+        return AugmentedRows(data.X, np.eye(k)[data.y], np.empty((0, 2), dtype=np.int64), 0.0)
     start = perf_counter()
     X, labels = sampler.fit_resample(data.X, data.y)  # arXiv Alg. 4
-    return TrainingRows(X, labels, sampler.pair_, perf_counter() - start)
+    return AugmentedRows(X, labels, sampler.pair_, perf_counter() - start)
 
 
 def _sampler(method: GenMixMethod, about: GenMixDataset, seed: int) -> GenMix | None:
@@ -136,7 +136,7 @@ def _sampler(method: GenMixMethod, about: GenMixDataset, seed: int) -> GenMix | 
     return GenMix(density, n_aug=ADDED_PER_ROW, lam=LAM, output="soft", random_state=seed)
 
 
-def _train(rows: TrainingRows, mixer: Mixer | None, about: GenMixDataset, seed: int) -> StagedNetwork:
+def _train(rows: AugmentedRows, mixer: Mixer | None, about: GenMixDataset, seed: int) -> StagedNetwork:
     """Return a network trained on all rows, for the number of epochs that gives the same number of steps."""
     X = rows.X if about.image is None else rows.X.reshape(-1, *about.image)
     n, k = rows.labels.shape
@@ -198,7 +198,7 @@ def _measure(network: StagedNetwork, data: SplitData, about: GenMixDataset) -> d
     return {name: value for name, value in metrics.items() if np.isfinite(value)}
 
 
-def _measure_added(rows: TrainingRows, curves: str | None, norm: str) -> dict[str, float]:
+def _measure_added(rows: AugmentedRows, curves: str | None, norm: str) -> dict[str, float]:
     """Return how far added points are from halfway between the true curves of their pair, if these are known."""
     if not len(rows.pair) or curves is None:
         return {}
@@ -209,7 +209,7 @@ def _measure_added(rows: TrainingRows, curves: str | None, norm: str) -> dict[st
     }
 
 
-def _plot_data(network: StagedNetwork, rows: TrainingRows, limits: tuple[float, float]) -> dict[str, str]:
+def _plot_data(network: StagedNetwork, rows: AugmentedRows, limits: tuple[float, float]) -> dict[str, str]:
     """Return the encoded decision regions of the network and some added points, for the figures."""
     regions = predict_regions(lambda X: _log_proba(network, X, None).argmax(1), limits, steps=300)
     encoded = {"regions": regions.encode()}

@@ -42,7 +42,7 @@ COLUMN_HELP = {
     "off by": "mean distance of the probabilities from how often they come true, all splits together; 0 is perfect",
     "seconds": "training time of one fit on one processor core",
 }
-"""What a score means, in words."""
+"""Meaning of each score, in words."""
 _CLASS_CAPTION = (
     "Each class by {}, on unseen rows. Precision: share of the predictions of a class that are right; recall: share of "
     "its rows that are found; F1: their harmonic mean"
