@@ -70,9 +70,9 @@ class Callback:
     ...         self.epochs += 1
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import MixupClassifier
-    >>> counter = EpochCounter()
-    >>> with use_callback(counter):
-    ...     model = MixupClassifier.from_paper(training__epochs=5).fit(*load_iris(return_X_y=True))
+    >>> model = MixupClassifier.from_paper(training__epochs=5, search__restore_best=False)
+    >>> with use_callback(counter := EpochCounter()):
+    ...     model = model.fit(*load_iris(return_X_y=True))
     >>> counter.epochs  # of a search, and of the final fit
     10
     """

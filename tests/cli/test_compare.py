@@ -630,7 +630,7 @@ def test_the_epochs_of_every_fit_are_reported() -> None:
 
     methods = {
         "halved": MixupClassifier((8,), mixer=None).set_params(training__epochs=5),
-        "searched": MixupClassifier.from_paper(training__epochs=3),
+        "searched": MixupClassifier.from_paper(training__epochs=3, search__restore_best=False),
         "fixed": MixupClassifier.from_paper(training__learning_rate=0.1, training__epochs=4),
     }
     compare(load_table("iris"), methods, n_splits=2, callback=EpochCounter())

@@ -65,7 +65,7 @@ def render(records: pd.DataFrame) -> Rendering:
     """Show vanilla, mixup and their difference, and check that mixup is worse.
 
     >>> [row for row, _ in render(pd.DataFrame()).grids[0].rows]
-    ['Vanilla', 'Mixup', 'Vanilla - mixup']
+    ['Vanilla', 'Mixup', 'Vanilla - mixup', 'Mixup + GenLabel (not printed)']
     """
     datasets = columns_of(PAPER)
     chosen = pd.concat([_of(records, "synthetic", SYNTHETIC), _of(records, "logistic", OPENML)])
