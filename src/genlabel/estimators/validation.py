@@ -37,7 +37,11 @@ class NumericEncoder:
     @classmethod
     def fit(cls, X: NDArray[np.float64]) -> Self:
         """Learn the medians of training rows (n, d); a column without values has median 0."""
-        return cls(pd.DataFrame(X).median().fillna(0.0).to_numpy())
+        medians, has_values = np.zeros(X.shape[1]), ~np.isnan(X).all(0)
+        medians[has_values] = np.nanmedian(
+            X[:, has_values], axis=0
+        )  # pandas' changes the warning filters of all threads
+        return cls(medians)
 
     def table_columns(self, estimator: BaseEstimator) -> list[EncodedColumn]:
         """Return the columns of the table, named by their position if they have no names."""
