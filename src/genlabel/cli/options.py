@@ -205,7 +205,7 @@ def read_class_values(option: str, values: list[str] | None, classes: NDArray[An
             result[names[name]] = float(number)
         except ValueError:
             raise ValueError(f"{option}={value!r} must end in a number, such as '{name}=5'") from None
-        check_positive(option, result[names[name]], "5 counts five errors")
+        check_positive(option, result[names[name]], "5 counts as much as five")
     return result
 
 

@@ -293,7 +293,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
             return self
         values = np.ones(len(self.classes_))
         for name, cost in costs.items():
-            values[index_labels([name], self.classes_)] = check_positive("costs", cost, "5 counts five errors")
+            values[index_labels([name], self.classes_)] = check_positive("costs", cost, "5 counts as much as five")
         self.costs_ = values
         return self
 

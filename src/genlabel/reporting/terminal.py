@@ -100,8 +100,12 @@ def describe_costs(classifier: ProbabilityClassifier) -> list[str]:
         return []
     classes, costs = classifier.classes_.tolist(), classifier.costs_.tolist()
     if len(classes) == 2:
-        return [f"prediction: {classes[1]!s} from a probability of {costs[0] / sum(costs):.4g} on, else {classes[0]!s}"]
-    listed = ", ".join(f"{name!s} {cost:.4g}" for name, cost in zip(classes, costs, strict=True))
+        favored = int(costs[1] >= costs[0])
+        threshold = costs[1 - favored] / sum(costs)
+        return [
+            f"prediction: {classes[favored]!s} from a probability of {threshold:.4g} on, else {classes[1 - favored]!s}"
+        ]
+    listed = ", ".join(f"{name!s}: {cost:.4g}" for name, cost in zip(classes, costs, strict=True))
     return [f"prediction: the class of the lowest expected cost; cost of a wrong prediction by class: {listed}"]
 
 

@@ -154,7 +154,12 @@ def join_names(names: Iterable[object], max_names: int = 30) -> str:
 def missing_columns_error(missing: Sequence[str], others: Iterable[str]) -> ValueError:
     """Return the error of a table without columns of a model; one of its other columns may be one that was renamed."""
     closest = closest_name(missing[0], others)
-    hint = "the model was fitted with it, add it" if closest is None else f"rename {closest!r} if it is {missing[0]!r}"
+    them = "it" if len(missing) == 1 else "them"
+    hint = (
+        f"the model was fitted with {them}; add {them}"
+        if closest is None
+        else f"rename {closest!r} if it is {missing[0]!r}"
+    )
     names = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns, {join_names(missing, 4)}"
     return ValueError(f"the table lacks {names}; {hint}")
 
