@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 RECORDS = Path("build", "paper.sqlite")
 FIGURES = Path("build", "paper")
-CHECKPOINTS = "checkpoints"
-"""Folder beside the records in which trainings on images save their state."""
+CHECKPOINTS = ".checkpoints"
+"""Ending of the folder beside the records in which trainings on images save their state."""
 FILE_WIDTH = 160
 """Characters of a line if the output is not a terminal."""
 
@@ -215,7 +216,9 @@ def _run(
         if todo:
             display.print(f"to train: {describe_time(list(todo.values()), estimate, n_jobs)}")
         time_budget = None if minutes is None else TimeBudget(minutes, estimate)
-        home, checkpoints = str(find_home(data_home).resolve()), records.parent / CHECKPOINTS
+        home, checkpoints = str(find_home(data_home).resolve()), records.with_suffix(CHECKPOINTS)
+        if restart:
+            rmtree(checkpoints, ignore_errors=True)
         run_trials(
             cells,
             partial(run_trial, data_home=home, checkpoints=checkpoints),

@@ -380,7 +380,11 @@ def test_no_trial_starts_that_the_minutes_cannot_hold(tmp_path: Path) -> None:
     code, text = run(*words, "--minutes", "3", "--start-from", exports)
     assert code == 0, text
     assert sorted(load_records(store, PAPER_SCHEMA).frame["method"]) == ["mixup", "vanilla"]
-    assert not (tmp_path / "checkpoints").exists() or not list((tmp_path / "checkpoints").iterdir())
+    checkpoints = tmp_path / "records.checkpoints"
+    assert not list(checkpoints.iterdir())
+    (checkpoints / "of another run.pt").touch()
+    assert run(*words, "--minutes", "3", "--restart")[0] == 0
+    assert not list(checkpoints.iterdir())
     assert run(*words, "--minutes", "0")[0] == 2
 
 
