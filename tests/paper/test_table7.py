@@ -139,13 +139,18 @@ def test_training_settings_equal_tables_13_and_14(
         assert (training["epochs"], training["weight_decay"], training["batch_size"]) == (schedule.epochs, 1e-4, 128)
         assert training["optimizer"].momentum == 0.9
         assert (description["attack"] or {}).get("radius") == radius
-        expected = {"mixup-genlabel": mixup, "mixup-genlabel-default": mixup, "manifold-genlabel": manifold}.get(key)
+        expected = {
+            "mixup-genlabel": mixup,
+            "mixup-genlabel-default": mixup,
+            "mixup-genlabel-auto": ("auto", mixup[1]),
+            "manifold-genlabel": manifold,
+        }.get(key)
         assert (training.get("gamma"), training.get("beta")) == (expected or (None, None))
         assert training.get("alpha") == (2.0 if "manifold" in key else 1.0 if "mixup" in key[:5] else None)
-        assert training.get("lam_per", "batch") == (
-            "sample" if key in ("mixup-sample", "mixup-genlabel-default") else "batch"
-        )
-        statistics = {"mixup-genlabel": "clean", "manifold-genlabel": "clean", "mixup-genlabel-default": "near"}
+        per_sample = ("mixup-sample", "mixup-genlabel-default", "mixup-genlabel-auto")
+        assert training.get("lam_per", "batch") == ("sample" if key in per_sample else "batch")
+        statistics = dict.fromkeys(("mixup-genlabel", "manifold-genlabel"), "clean")
+        statistics |= dict.fromkeys(("mixup-genlabel-default", "mixup-genlabel-auto"), "near")
         assert training.get("statistics") == statistics.get(key)
     assert ("adamixup" in methods) == (dataset in ("mnist", "cifar10"))
 

@@ -38,7 +38,7 @@ PRINTED = {"clean": CLEAN, "robust": ROBUST}
 METRICS = {"clean": "accuracy", "robust": "robust_accuracy"}
 CAPTIONS = {"clean": "Clean accuracy", "robust": "Robust accuracy (AutoAttack)"}
 ROWS = list(image_methods("mnist"))
-"""Methods of the paper, mixup with a lam per image, and GenLabel with the library's defaults."""
+"""Methods of the paper, mixup with a lam per image, and GenLabel with the library's defaults and with gamma="auto"."""
 PAIRS = {"mixup-genlabel": "mixup", "manifold-genlabel": "manifold"}
 NAMES = {"mixup": "Mixup", "manifold": "Manifold mixup"}
 AIMS = {"clean": "clean accuracy", "robust": "accuracy under AutoAttack"}
@@ -74,9 +74,9 @@ NOTES = [
     "TinyImageNet-200 and of digits); no network is trained on them, and the test images choose nothing.",
     "CIFAR and TinyImageNet-200 are augmented by crops (4 pixels) and flips, MNIST and digits are not. One lam a "
     "batch, alpha 1 (mixup) and 2 (manifold mixup). None of this is printed.",
-    "The last row is GenLabel with the library's defaults: moments from nearly clean mixed images (no further pass "
-    "over the clean ones, as in Alg. 3), and a lam for each image; the row before it is the corresponding mixup, with "
-    "a lam for each image.",
+    "\"GenLabel, default\" has the library's defaults: moments from nearly clean mixed images (no further pass over "
+    "the clean ones, as in Alg. 3), and a lam for each image; the row before it is the corresponding mixup, with a lam "
+    "for each image. The last row also scales gamma by the trust in the densities; it is trained on request.",
     "AdaMixup has a lam for each pair; its policy and its critic are small networks of three convolutions, and its "
     "loss is the mean over images and mixed images, of which batch normalization sees both. Networks are trained on "
     "the images that are not held out, 55,000 of MNIST and 45,000 of CIFAR; another seed holds out others.",
@@ -90,21 +90,23 @@ SHORTER_NOTE = "A schedule shorter than the paper's shows how the methods compar
 
 
 def cells(budget: str) -> list[Cell]:
-    """Return the cells of the datasets of the paper.
+    """Return the cells of the datasets of the paper, of all methods but the one with gamma="auto".
 
     >>> [cell.id for cell in cells("smoke")][0]
     'images-clean-smoke-2/mnist/vanilla/alpha=1/split=0/seed=0'
     """
-    return _cells(budget, [name for name, about in IMAGE_DATASETS.items() if about.printed])
+    printed = [name for name, about in IMAGE_DATASETS.items() if about.printed]
+    return [cell for cell in _cells(budget, printed) if image_methods(cell.dataset)[cell.method].gamma is None]
 
 
 def further_cells(budget: str) -> list[Cell]:
-    """Return the cells of the datasets that are not in the paper.
+    """Return the cells of the datasets that are not in the paper, and those of gamma="auto".
 
-    >>> {cell.dataset for cell in further_cells("quick")}
+    >>> {cell.dataset for cell in further_cells("quick") if cell.method == "mixup"}
     {'digits'}
     """
-    return _cells(budget, [name for name, about in IMAGE_DATASETS.items() if not about.printed])
+    regular = set(cells(budget))
+    return [cell for cell in _cells(budget, list(IMAGE_DATASETS)) if cell not in regular]
 
 
 def _cells(budget: str, datasets: Sequence[str]) -> list[Cell]:

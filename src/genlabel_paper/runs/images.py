@@ -134,7 +134,7 @@ class ImageSetting(Setting):
             training |= {"alpha": method.alpha, "lam_per": method.lam_per}
         if method.statistics is not None:
             gamma, beta = run.ratios(method)
-            training |= {"gamma": gamma, "beta": beta, "statistics": method.statistics}
+            training |= {"gamma": method.gamma or gamma, "beta": beta, "statistics": method.statistics}
         return training
 
     def _attack(self, dataset: str) -> dict[str, Any] | None:

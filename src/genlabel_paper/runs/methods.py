@@ -139,6 +139,7 @@ _ON_IMAGES = {
     "manifold-genlabel": "Manifold mixup + GenLabel",
     "mixup-sample": "Mixup, lam per image",
     "mixup-genlabel-default": "Mixup + GenLabel, default",
+    "mixup-genlabel-auto": "Mixup + GenLabel, gamma auto",
 }
 _GENMIX = {
     "genmix-gan": "GenMix + GAN",

@@ -25,6 +25,8 @@ class PaperImageMethod(NamedTuple):
     """Source of the moments of GenLabel; "clean" is arXiv Alg. 3, None for other methods."""
     lam_per: str = "batch"
     """One lam per "batch", as in the paper, or per "sample"."""
+    gamma: str | None = None
+    """"auto" to set gamma by the trust in the densities; None for the loss ratio of arXiv Table 13 or 14."""
 
     @property
     def variant(self) -> tuple[str, float]:
@@ -41,9 +43,11 @@ _METHODS = (
     PaperImageMethod("manifold-genlabel", "manifold-genlabel", 2.0, "clean"),
     PaperImageMethod("mixup-sample", "mixup", 1.0, lam_per="sample"),
     PaperImageMethod("mixup-genlabel-default", "genlabel", 1.0, "near", "sample"),
+    PaperImageMethod("mixup-genlabel-auto", "genlabel", 1.0, "near", "sample", "auto"),
 )
 """The six methods of the paper, mixup with a lam per image, and GenLabel with the library's defaults: a lam per image,
-and moments from nearly clean mixed images, without a further pass over the clean ones."""
+and moments from nearly clean mixed images, without a further pass over the clean ones; the last also has gamma="auto".
+"""
 
 
 class ImageRun(NamedTuple):
