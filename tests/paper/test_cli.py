@@ -16,9 +16,12 @@ from typer.testing import CliRunner
 from genlabel.cli import add_commands, app
 from genlabel.evaluation.records import Record, open_store
 from genlabel_paper.exports import load_records
+from genlabel_paper.registry import find
+from genlabel_paper.report.experiment import rerun_command, select_cells
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
 from genlabel_paper.runs.trials import fingerprint_cell
 
+RESULTS = Path(__file__).parents[2] / "results" / "paper"
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs the OpenML mirror")
 SAME = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "parameters", "accuracy", "log_loss"]
@@ -303,3 +306,24 @@ def test_one_table_imports_only_its_settings(tmp_path: Path) -> None:
     settings = ("genmix", "genmix_hidden", "images", "schedules")
     assert not imported & {f"genlabel_paper.runs.{name}" for name in settings}
     assert {name for name in imported if ".experiments." in name} == {"genlabel_paper.experiments.table1"}
+
+
+@needs_mirror
+@pytest.mark.parametrize("table, draw", [("table2", 0), ("table3", 1), ("table6", 2)])
+def test_command_of_the_page_repeats_a_recorded_cell_drawn_at_random(tmp_path: Path, table: str, draw: int) -> None:
+    records = load_records(RESULTS, PAPER_SCHEMA).frame.set_index("id", drop=False)
+    (experiment,) = find([table])
+    cells = [cell.id for cell in select_cells([experiment], "full") if cell.id in records.index]
+    cheap = records.loc[cells].query("seconds < 1")
+    drawn = cheap.sample(1, random_state=draw)
+    words = rerun_command(experiment, drawn).split()[1:-1]
+    code, text = run(*words, tmp_path / "again.sqlite", "--jobs", "1", "--data-home", MIRROR)
+    assert code == 0, text
+    again = load_records(tmp_path / "again.sqlite", PAPER_SCHEMA).frame.set_index("id", drop=False)
+    assert set(drawn["id"]) <= set(again.index)
+    recorded = records.reindex(again.index)
+    assert again["fingerprint"].eq(recorded["fingerprint"]).all()
+    metrics = again.select_dtypes("float").drop(columns=["seconds", "alpha"]).dropna(axis=1)
+    assert len(metrics.columns)
+    for metric, values in metrics.items():
+        assert values.to_numpy() == pytest.approx(recorded[metric].to_numpy(float), abs=1e-4), metric

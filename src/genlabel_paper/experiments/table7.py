@@ -74,7 +74,7 @@ NOTES = [
     "TinyImageNet-200 and of digits); no network is trained on them, and the test images choose nothing.",
     "CIFAR and TinyImageNet-200 are augmented by crops (4 pixels) and flips, MNIST and digits are not. One lam a "
     "batch, alpha 1 (mixup) and 2 (manifold mixup). None of this is printed.",
-    "\"GenLabel, default\" has the library's defaults: moments from nearly clean mixed images (no further pass over "
+    '"GenLabel, default" has the library\'s defaults: moments from nearly clean mixed images (no further pass over '
     "the clean ones, as in Alg. 3), and a lam for each image; the row before it is the corresponding mixup, with a lam "
     "for each image. The last row also scales gamma by the trust in the densities; it is trained on request.",
     "AdaMixup has a lam for each pair; its policy and its critic are small networks of three convolutions, and its "

@@ -115,6 +115,22 @@ def select_cells(
     ]
 
 
+def rerun_command(experiment: Experiment, records: pd.DataFrame) -> str:
+    """Return a command that trains the first recorded cell of an experiment again, "" if none is recorded.
+
+    >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 1)], lambda _: Rendering())
+    >>> rerun_command(one, pd.DataFrame({"id": [one.cells("full")[0].id]}))
+    'genlabel reproduce t --budget full --setting logistic --dataset 61 --method mixup --seed 1 --records 61.sqlite'
+    """
+    recorded = set(records.get("id", ()))
+    cells = with_paper_cells([*experiment.cells("full"), *experiment.further("full")])
+    for cell in cells:
+        if cell.id in recorded:
+            chosen = f"--setting {cell.setting} --dataset {cell.dataset} --method {cell.method} --seed {cell.seed}"
+            return f"genlabel reproduce {experiment.id} --budget full {chosen} --records {cell.dataset}.sqlite"
+    return ""
+
+
 def select_records(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:
     """Return the records of one setting and alpha.
 

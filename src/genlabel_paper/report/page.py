@@ -15,7 +15,7 @@ from markupsafe import Markup
 from genlabel._atomic_io import atomic_write
 from genlabel.reporting.html import DataTable, TableCell, environment
 from genlabel.reporting.svg import inline_svg
-from genlabel_paper.report.experiment import SECTIONS, Experiment
+from genlabel_paper.report.experiment import SECTIONS, Experiment, rerun_command
 from genlabel_paper.report.layout import (
     AGREEMENTS,
     SIGNS,
@@ -176,6 +176,7 @@ def report_html(
             for name in SECTIONS
             if (chosen := [entry for entry in measured if entry.experiment.section == name])
         ],
+        rerun={entry.experiment.id: rerun_command(entry.experiment, records) for entry in measured},
         protocols=PROTOCOLS,
         method=METHOD,
         left_out=_left_out_table(),
