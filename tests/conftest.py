@@ -114,8 +114,8 @@ def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
 
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("needs torch.distributed with gloo")
-    if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_initialized():
-        pytest.skip("needs processes that can be forked, which have not used a GPU")
+    if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_available():
+        pytest.skip("needs processes that can be forked, which torch forbids after a backward pass near a GPU")
 
     def run(work: Callable[..., dict[str, Any]], join: bool = True, **arguments: Any) -> list[dict[str, Any]]:
         with socket.socket() as free:
@@ -168,8 +168,8 @@ def start_command() -> Callable[..., Any]:
     """Return a function that starts a command in a fork with two file descriptors for its output."""
     import torch
 
-    if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_initialized():
-        pytest.skip("needs processes that can be forked, which have not used a GPU")
+    if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_available():
+        pytest.skip("needs processes that can be forked, which torch forbids after a backward pass near a GPU")
 
     def start(words: Sequence[Any], out: int, err: int, encoding: str = "utf-8", **environment: str) -> Any:
         import genlabel.evaluation.comparison

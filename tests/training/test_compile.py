@@ -173,6 +173,8 @@ GPU_RUNS: dict[str, tuple[Mixer | None, Callable[[], Labeler | None]]] = {
     ),
 }
 each_gpu_run = pytest.mark.parametrize("name", GPU_RUNS)
+may_be_wrong = pytest.mark.filterwarnings("ignore::genlabel.densities.base.DensityWarning")
+"""For networks of random images, on which the densities learn little."""
 
 
 def on_gpu(name: str, optimizer: Optimizer, config: CompileConfig, **options: Any) -> tuple[np.ndarray, list[Tensor]]:
@@ -189,6 +191,7 @@ def on_gpu(name: str, optimizer: Optimizer, config: CompileConfig, **options: An
 
 
 @needs_gpu
+@may_be_wrong
 @each_gpu_run
 @pytest.mark.parametrize("optimizer", [SGD(), Adam(eps=1e-2)], ids=["SGD", "Adam"])
 def test_captured_steps_equal_eager_steps(name: str, optimizer: Optimizer) -> None:
@@ -242,6 +245,7 @@ def test_captured_adamixup_equals_eager_adamixup() -> None:
         torch.testing.assert_close(eager_value, captured_value, rtol=5e-2, atol=5e-3)
 
 
+@may_be_wrong
 @each_gpu_run
 @pytest.mark.parametrize("captured", [False, True])
 def test_no_step_synchronizes_the_gpu(name: str, captured: bool, nothing_waits: Any) -> None:
