@@ -155,7 +155,8 @@ def blend(values: Any, draw: MixParams) -> Any:
     """
     points = as_points(values, draw)
     lam = to_device(draw.lam, points, points.dtype).reshape(-1, *[1] * (points.ndim - 1))
-    return like(lam * points + (1.0 - lam) * points[to_device(draw.partner, points)], values)
+    others = points[to_device(draw.partner, points)].mul_(1.0 - lam)  # in place: fresh memory of a batch is expensive
+    return like((lam * points).add_(others), values)
 
 
 def as_points(X: Any, draw: MixParams) -> Tensor:
