@@ -25,7 +25,7 @@ from genlabel.integrations.teacher import make_teacher
 from genlabel.labeling import Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, RandomChoice
-from genlabel.mixing.base import draw_to_device
+from genlabel.mixing.base import BatchInfo, draw_to_device
 from genlabel.training.mixed_step import clean_features, label_batch, mixes_input
 
 HAS_TRITON = find_spec("triton") is not None
@@ -41,14 +41,14 @@ def _observe_and_label(
     labeler: Labeler, observed: Tensor, observed_targets: Tensor, features: Tensor, targets: Tensor, *batch: Any
 ) -> Tensor:
     """Update a labeler that learns, and return the labels of a batch; rows that are not mixed keep their own."""
-    labels = observe_and_label(labeler, observed, observed_targets, features, targets, *batch)
-    return _keep_unmixed(labels.float(), targets, batch[0])
+    unmixed = _unmixed_rows(batch[0])
+    return observe_and_label(labeler, observed, observed_targets, features, targets, batch[0], unmixed).float()
 
 
-def _keep_unmixed(labels: Tensor, targets: Tensor, draw: MixParams) -> Tensor:
-    """Return the labels, with the given ones for rows that are mixed with lam 1, or with themselves."""
-    is_unmixed = (draw.lam == 1.0) | (draw.partner == torch.arange(len(labels), device=labels.device))
-    return torch.where(is_unmixed[:, None], targets, labels)
+def _unmixed_rows(draw: MixParams) -> BatchInfo:
+    """Return the rows that are mixed with lam 1, or with themselves: they keep their labels."""
+    own = torch.arange(len(draw.partner), device=draw.partner.device)
+    return BatchInfo(clean=(draw.lam == 1.0) | (draw.partner == own))
 
 
 @final
@@ -403,14 +403,16 @@ class GenLabelMixup(MixupSettings):
         assert batch.draw is not None
         draw, targets = batch.draw, batch.targets
         compiled = features.is_cuda and HAS_TRITON if self.compiled is None else self.compiled
-        learns = self.labeler.update_source is not None
-        label = _compiled_labeling() if learns and compiled else _observe_and_label
-        labels = label_batch(self.labeler, features, targets, draw, None, batch.clean_features, label).float()
-        if isinstance(self.labeler, OnlineGenLabel):
-            batch.gamma = torch.as_tensor(self.labeler.last_gamma)
+        labeler, info = self.labeler, None
+        if labeler.update_source is None and not isinstance(labeler, LinearLabel):
+            info = _unmixed_rows(draw)
+        label = _compiled_labeling() if compiled else _observe_and_label
+        labels = label_batch(labeler, features, targets, draw, info, batch.clean_features, label).float()
+        if isinstance(labeler, OnlineGenLabel):
+            batch.gamma = torch.as_tensor(labeler.last_gamma).clone()  # the buffer changes when gamma is set
         elif isinstance(self.gamma, float):
             batch.gamma = torch.as_tensor(self.gamma)
-        return labels if learns or isinstance(self.labeler, LinearLabel) else _keep_unmixed(labels, targets, draw)
+        return labels
 
     def get_extra_state(self) -> Tensor:
         """Return the number of draws, which determines all random numbers."""

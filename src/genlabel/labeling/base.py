@@ -66,9 +66,6 @@ class Labeler(BaseEstimator, ABC):
     def allocate(self, features: Tensor) -> None:
         """Allocate buffers that depend on the feature dimension; called before every step."""
 
-    def assess(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Compare labels of the mixed features (n, d) with what is known of them, before :meth:`observe`."""
-
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Learn from the features (n, d) of a training batch with labels `targets` (n, k) before mixing.
 
@@ -76,6 +73,20 @@ class Labeler(BaseEstimator, ABC):
         update_source="mixed", the features are those of the mixed points.
         """
         raise NotImplementedError(f"{type(self).__name__} has an update_source, but no method observe")
+
+    def observe_and_label(
+        self,
+        observed: Tensor,
+        observed_targets: Tensor,
+        features: Tensor,
+        targets: Tensor,
+        draw: MixParams,
+        info: BatchInfo | None = None,
+    ) -> Tensor:
+        """Learn from the features `observed`, then return the labels of the mixed `features` (arXiv Alg. 3)."""
+        self.observe(observed, observed_targets, draw)
+        labels: Tensor = self.label(features, targets, draw, info)
+        return labels
 
     def check(self) -> None:
         """Warn about faulty labels; called after each epoch."""
@@ -105,9 +116,7 @@ class Labeler(BaseEstimator, ABC):
                 classes, index = read_classes(names) if known is None else (known, index_labels(names, known))
                 targets = one_hot(torch.from_numpy(index).to(x.device), len(classes), dtype)
             labels = self._label(x, targets, draw, batch)
-            if batch.clean is not None:
-                labels = torch.where(to_device(batch.clean, x)[:, None], targets, labels)
-            return like(labels, x_mix)
+            return like(keep_clean(labels, targets, batch), x_mix)
 
     def to_cpu(self) -> Self:
         """Move everything learned to the CPU, and return the labeler."""
@@ -211,10 +220,15 @@ def observe_and_label(
     """
     with torch.no_grad():
         mixed = features.to(_label_dtype(features.dtype))
-        labeler.assess(mixed, targets, draw)
-        labeler.observe(observed.to(_label_dtype(observed.dtype)), observed_targets, draw)
-        labels: Tensor = labeler.label(mixed, targets, draw, info)
-    return labels
+        learned = mixed if observed is features else observed.to(_label_dtype(observed.dtype))
+        return labeler.observe_and_label(learned, observed_targets, mixed, targets, draw, info)
+
+
+def keep_clean(labels: Tensor, targets: Tensor, info: BatchInfo | None) -> Tensor:
+    """Return the labels, with the given ones for the clean rows of a batch."""
+    if info is None or info.clean is None:
+        return labels
+    return torch.where(to_device(info.clean, labels)[:, None], targets, labels)
 
 
 def _label_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -70,7 +70,7 @@ UNMIXED = {"box": 0.0, "mask": False, "weight": 1.0}
 class BatchInfo(NamedTuple):
     """Facts about a batch that are not random: which rows stay clean, and where its rows come from."""
 
-    clean: NDArray[np.bool_] | None = None
+    clean: NDArray[np.bool_] | Tensor | None = None
     """Mask of rows that are not mixed and keep their labels, (n,); None means no such rows."""
     rows: NDArray[np.int64] | None = None
     """Row of the training set that each row of the batch is, (n,), if known; cross-fitted densities need it."""
