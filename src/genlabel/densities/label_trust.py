@@ -90,7 +90,7 @@ class LabelTrust(nn.Module):
         self.register_buffer("temperatures", TEMPERATURES.clone(), persistent=False)
 
     def update(self, log_prob: Tensor, parents: ParentLabels, margin: float = 0.1, top_k: int | None = None) -> None:
-        """Add the nearly clean rows of a batch, given log p_c of its mixed points (n, k) and labels of their parents."""
+        """Add the nearly clean rows of a batch, given log p_c of its mixed points (n, k) and their parents' labels."""
         y_mix, nearer, is_near, is_whole = parents
         scores, classes = log_prob.topk(min(top_k or log_prob.shape[1], log_prob.shape[1]), 1)
         known, rows = nearer.gather(1, classes), is_near.to(nearer.dtype)

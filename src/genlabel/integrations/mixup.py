@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
-from genlabel._arrays import one_hot
 from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count, check_interval, warn
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
@@ -25,7 +24,7 @@ from genlabel.integrations.teacher import make_teacher
 from genlabel.labeling import Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, RandomChoice
-from genlabel.mixing.base import BatchInfo, draw_to_device
+from genlabel.mixing.base import BatchInfo, blend, draw_to_device
 from genlabel.training.mixed_step import clean_features, label_batch, mixes_input
 
 HAS_TRITON = find_spec("triton") is not None
@@ -381,7 +380,9 @@ class GenLabelMixup(MixupSettings):
     def _as_targets(self, y: Tensor, device: torch.device) -> Tensor:
         """Return labels (n, k) in float32, whatever the precision of x: in bfloat16, class 257 would be 256."""
         y = y.to(device, non_blocking=True)
-        return one_hot(y.long(), self.num_classes, torch.float32) if y.ndim == 1 else y.to(torch.float32)
+        if y.ndim == 2:
+            return y.to(torch.float32)
+        return torch.eye(self.num_classes, device=device).index_select(0, y.long())
 
     @property
     def _feature_network(self) -> nn.Module:
@@ -397,21 +398,20 @@ class GenLabelMixup(MixupSettings):
         assert self._hooks.features is not None
         return self._hooks.features.features_of(x)
 
-    @torch.no_grad()
     def _label(self, features: Tensor, batch: MixedBatch) -> Tensor:
         """Return the labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
         assert batch.draw is not None
-        draw, targets = batch.draw, batch.targets
+        draw, targets, labeler = batch.draw, batch.targets, self.labeler
+        if isinstance(self.gamma, float) and not isinstance(labeler, OnlineGenLabel):
+            batch.gamma = torch.as_tensor(self.gamma)
+        if isinstance(labeler, LinearLabel):
+            return blend(targets, draw)
+        info = _unmixed_rows(draw) if labeler.update_source is None else None
         compiled = features.is_cuda and HAS_TRITON if self.compiled is None else self.compiled
-        labeler, info = self.labeler, None
-        if labeler.update_source is None and not isinstance(labeler, LinearLabel):
-            info = _unmixed_rows(draw)
         label = _compiled_labeling() if compiled else _observe_and_label
         labels = label_batch(labeler, features, targets, draw, info, batch.clean_features, label).float()
         if isinstance(labeler, OnlineGenLabel):
             batch.gamma = torch.as_tensor(labeler.last_gamma).clone()  # the buffer changes when gamma is set
-        elif isinstance(self.gamma, float):
-            batch.gamma = torch.as_tensor(self.gamma)
         return labels
 
     def get_extra_state(self) -> Tensor:

@@ -83,9 +83,13 @@ class Labeler(BaseEstimator, ABC):
         draw: MixParams,
         info: BatchInfo | None = None,
     ) -> Tensor:
-        """Learn from the features `observed`, then return the labels of the mixed `features` (arXiv Alg. 3)."""
-        self.observe(observed, observed_targets, draw)
-        labels: Tensor = self.label(features, targets, draw, info)
+        """Learn from the features `observed`, then return the labels of the mixed `features` (arXiv Alg. 3).
+
+        Features in half precision are those of float32.
+        """
+        with torch.no_grad():
+            self.observe(observed.to(label_dtype(observed)), observed_targets, draw)
+            labels: Tensor = self.label(features.to(label_dtype(features)), targets, draw, info)
         return labels
 
     def check(self) -> None:
@@ -104,7 +108,7 @@ class Labeler(BaseEstimator, ABC):
         x_shape, y_shape = tuple(x.shape), tuple(y.shape if isinstance(y, Tensor) else np.shape(y))
         if x_shape[:1] != (n,) or y_shape[:1] != (n,):
             raise ValueError(f"x_mix has shape {x_shape}, y {y_shape}, but the draw pairs {n} rows; pass one batch")
-        known, dtype = self._known_classes(), _label_dtype(x.dtype)
+        known, dtype = self._known_classes(), label_dtype(x)
         with torch.no_grad():
             if len(y_shape) == 2:
                 targets = to_device(y, x, dtype)
@@ -218,10 +222,7 @@ def observe_and_label(
 
     One function, which can be compiled, for all that a step does with a labeler that learns (arXiv Alg. 3).
     """
-    with torch.no_grad():
-        mixed = features.to(_label_dtype(features.dtype))
-        learned = mixed if observed is features else observed.to(_label_dtype(observed.dtype))
-        return labeler.observe_and_label(learned, observed_targets, mixed, targets, draw, info)
+    return labeler.observe_and_label(observed, observed_targets, features, targets, draw, info)
 
 
 def keep_clean(labels: Tensor, targets: Tensor, info: BatchInfo | None) -> Tensor:
@@ -231,6 +232,6 @@ def keep_clean(labels: Tensor, targets: Tensor, info: BatchInfo | None) -> Tenso
     return torch.where(to_device(info.clean, labels)[:, None], targets, labels)
 
 
-def _label_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the precision of labels: that of the points, but at least float32."""
-    return dtype if dtype.itemsize >= torch.float32.itemsize else torch.float32
+def label_dtype(x: Tensor) -> torch.dtype:
+    """Return the precision of the labels of points: theirs, but at least float32."""
+    return x.dtype if x.dtype.itemsize >= torch.float32.itemsize else torch.float32

@@ -10,7 +10,7 @@ from torch import Tensor
 from genlabel._validation import check_choice, check_count, check_interval, warn
 from genlabel.densities import DensityWarning, OnlineGaussianDensity
 from genlabel.densities.label_trust import ParentLabels
-from genlabel.labeling.base import Labeler, keep_clean
+from genlabel.labeling.base import Labeler, keep_clean, label_dtype
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
 
@@ -108,10 +108,11 @@ class OnlineGenLabel(Labeler):
         info: BatchInfo | None = None,
     ) -> Tensor:
         """Update the density, and return the labels of the mixed `features`; both share what they compute."""
-        self.density.allocate(features)
+        density = self.density
+        density.allocate(features)
         # Inference mode takes a fifth less time than no_grad; its tensors must not leave it, for autograd refuses them.
         with torch.no_grad() if torch.compiler.is_compiling() else torch.inference_mode():
-            density, parents = self.density, ParentLabels.of(targets.to(features.dtype), draw, self.density.margin)
+            parents = ParentLabels.of(targets.to(label_dtype(features)), draw, density.margin)
             rows = density.sufficient(features)
             if isinstance(self.gamma, str):
                 density.trust.update(density.log_prob_of(rows), parents, density.margin, self.top_k)
