@@ -100,10 +100,10 @@ class LabelTrust(nn.Module):
         is_undefined = generative.isnan()  # a density that was never fitted has no label: mixup's is kept
         generative = torch.where(is_undefined, linear, generative)
         predicted = torch.lerp(linear.unsqueeze(1), generative.unsqueeze(2), self.gammas.to(generative.dtype))
-        likelihood = rows.mT @ predicted.clamp_(min=MIN_PROBABILITY).log_().flatten(1)
+        likelihood = predicted.clamp_(min=MIN_PROBABILITY).log_().flatten(1)
         hits = known[:, :1] * ~is_undefined[:, :1]
-        counts = (torch.cat([rows, hits, torch.zeros_like(rows)], 1) * rows).sum(0, keepdim=True)
-        sums = all_reduce_sum(torch.cat([likelihood, counts], 1)[0])
+        columns = torch.cat([likelihood, rows, hits, torch.zeros_like(rows)], 1)
+        sums = all_reduce_sum(columns.mul_(rows).sum(0))  # no matrix product, which autocast rounds
         memory = _memory(sums[-3])
         self.counts.mul_(memory).add_(sums[-3:])
         self.log_likelihood.mul_(memory).add_(sums[:-3].view_as(self.log_likelihood))
@@ -114,8 +114,8 @@ class LabelTrust(nn.Module):
         y_mix, nearer, is_near, is_whole = parents
         rows = (is_near > is_whole).to(labels.dtype)
         hits = nearer.gather(1, y_gen.argmax(1, keepdim=True))
-        predicted, linear = ((values * nearer).sum(1, keepdim=True) for values in (labels, y_mix))
-        excess = (linear / predicted.clamp_(min=MIN_PROBABILITY)).log_()
+        known = torch.stack([y_mix, labels]).mul_(nearer).sum(2, keepdim=True).clamp_(min=MIN_PROBABILITY)
+        excess = (known[0] / known[1]).log_()
         sums = all_reduce_sum((torch.cat([rows, hits, excess], 1) * rows).sum(0))
         self.counts.mul_(_memory(sums[0])).add_(sums)
 

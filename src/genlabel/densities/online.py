@@ -181,7 +181,8 @@ class OnlineGaussianDensity(nn.Module):
         is_usable = (squares if squares.shape[1] == 1 else squares.amax(1, keepdim=True)) <= MAX_FEATURE**2
         sums = all_reduce_sum(weights.double().mT @ torch.where(is_usable, rows, 0.0))
         mass = sums[:, -1:]
-        first, second, _ = (sums / mass.clamp(min=MIN_VARIANCE)).split((d, squares.shape[1], 1), 1)
+        means = sums / mass.clamp(min=MIN_VARIANCE)
+        first, second = means[:, :d], means[:, d:-1]
         newest = mass.sign().mul_(1.0 - self.beta)  # 0 for a class without rows
         share = weight.unsqueeze(1)
         share.addcmul_(newest, share, value=-1.0).add_(newest)
@@ -216,10 +217,9 @@ class OnlineGaussianDensity(nn.Module):
             variance = variance.unsqueeze(1)
         d, columns = mean.shape[1], variance.shape[1]
         # A class of one point has variance 0; one that was never seen has it too, and does not count.
+        total, count = variance.sum(), is_seen.sum().clamp_(min=1.0)
         smallest = variance.new_full((), MIN_VARIANCE)
-        smallest = torch.addcdiv(
-            smallest, variance.sum(), is_seen.sum().clamp_(min=1.0), value=MIN_RELATIVE_VARIANCE / columns
-        )
+        smallest = torch.addcdiv(smallest, total, count, value=MIN_RELATIVE_VARIANCE / columns)
         precision = torch.maximum(variance, smallest).reciprocal_()
         slope = mean * precision
         log_det = (precision * is_seen).log_()  # -inf for a class that was never seen
@@ -229,11 +229,7 @@ class OnlineGaussianDensity(nn.Module):
         return rows @ torch.cat([slope, precision.mul_(-0.5), offset], 1).mT
 
     def soft_labels(
-        self,
-        log_prob: Tensor,
-        y_mix: Tensor,
-        top_k: int | None = None,
-        temperature: Tensor | None = None,
+        self, log_prob: Tensor, y_mix: Tensor, top_k: int | None = None, temperature: Tensor | None = None
     ) -> Tensor:
         """Return the posterior (n, k) of the classes of a mixed batch, given log p_c, with uniform priors (Alg. 3).
 

@@ -150,7 +150,8 @@ class OnlineGenLabel(Labeler):
 
     def _gamma_and_temperature(self) -> tuple[Any, Tensor | None]:
         """Return the weight of the generative label, and the temperature that replaces that of the density."""
-        gamma, temperature = self.gamma, None
+        gamma: Any = self.gamma
+        temperature = None
         if isinstance(gamma, str):
             check_choice("gamma", gamma, ["auto"], also="a number from 0 to 1")
             max_gamma = check_interval("max_gamma", self.max_gamma, 0.0, 1.0, "0 is mixup")
