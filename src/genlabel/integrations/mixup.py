@@ -366,7 +366,8 @@ class GenLabelMixup(MixupSettings):
         mixes_input = self.mixer.min_depth == 0 or self.labeler.needs_inputs or self.teacher is not None
         blends_input = mixes_input and (is_choice or self.mixer.linear)  # a choice that never blends is rare
         check_batch(x, y, self.num_classes, blends_input, self.multi_label, reads_gpu=not self._has_read_gpu)
-        self._has_read_gpu = True  # the first batch alone: to read more would wait for the GPU in each step
+        if not self._has_read_gpu:
+            self._has_read_gpu = True  # the first batch alone: to read more would wait for the GPU in each step
         if x.device != self._gamma.device:
             self.to(x.device)
 
