@@ -65,9 +65,9 @@ class ComparedLabel(Labeler):
         self.comparison.densities["part"].update(features[:quarter], targets[:quarter])
 
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
-        y_mix = blend(targets, draw)
+        y_mix, densities = blend(targets, draw), [self.comparison.densities[kind] for kind in KINDS]
         self.comparison.densities["near"].observe(x_mix, targets, draw)
-        labels = [self.comparison.densities[kind].posterior(x_mix, y_mix, 2).log_proba.exp() for kind in KINDS]
+        labels = [density.soft_labels(density.log_prob(x_mix), y_mix, 2) for density in densities]
         rows = [
             torch.stack(
                 [

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.densities.base import DensityWarning
-from genlabel.densities.label_trust import MEMORY, LabelTrust
+from genlabel.densities.label_trust import MEMORY, LabelTrust, ParentLabels
 from genlabel.labeling import OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, Mixup, RegMixup
@@ -27,7 +27,7 @@ def test_the_likelihood_is_the_sum_over_nearly_clean_rows(top_k: int | None, mar
     trust, expected, rows, hits = LabelTrust(), torch.zeros(6, 21, dtype=torch.float64), 0.0, 0.0
     for seed in range(3):
         scores, targets, draw = make_batch(60, 4, seed)
-        trust.update(scores, targets, draw, margin, top_k)
+        trust.update(scores, ParentLabels.of(targets, draw, margin), margin, top_k)
         expected, rows, hits = MEMORY * expected, MEMORY * rows, MEMORY * hits
         for i, (j, lam) in enumerate(zip(draw.partner.tolist(), draw.lam.tolist(), strict=True)):
             if not (1.0 - margin <= lam < 1.0 or 0.0 < lam <= margin):
@@ -55,7 +55,7 @@ def test_the_excess_loss_is_the_mean_over_nearly_clean_rows(gamma: float) -> Non
         y_mix = blend(targets, draw)
         y_gen = torch.softmax(scores, 1)
         labels = torch.lerp(y_mix, y_gen, gamma)
-        trust.compare(y_gen, labels, targets, draw)
+        trust.compare(y_gen, labels, ParentLabels.of(targets, draw))
         for i, (j, lam) in enumerate(zip(draw.partner.tolist(), draw.lam.tolist(), strict=True)):
             if 0.9 <= lam < 1.0 or 0.0 < lam <= 0.1:
                 known = int(targets[i if lam > 0.5 else j].argmax())
@@ -74,7 +74,7 @@ def test_gamma_is_large_for_densities_that_name_the_class_and_zero_for_others(
     for seed in range(200):
         _, targets, draw = make_batch(100, 3, seed)
         own = (draw.lam > 0.5)[:, None]
-        trust.update(scale * torch.where(own, targets, targets[draw.partner]), targets, draw)
+        trust.update(scale * torch.where(own, targets, targets[draw.partner]), ParentLabels.of(targets, draw))
     assert low <= float(trust.gamma(0.5)) <= high
     assert float(trust.gamma(0.0)) == 0.0
     assert 1.0 <= float(trust.temperature(0.5)) <= 1024.0
@@ -88,7 +88,7 @@ def test_the_temperature_follows_the_scale_of_the_densities() -> None:
             _, targets, draw = make_batch(100, 3, seed)
             near = torch.where((draw.lam > 0.5)[:, None], targets, targets[draw.partner])
             noisy = 20.0 * near + 20.0**0.5 * torch.from_numpy(rng.normal(size=(100, 3)))
-            trust.update(4.0 * scale * noisy, targets, draw)
+            trust.update(4.0 * scale * noisy, ParentLabels.of(targets, draw))
         temperatures.append(float(trust.temperature(1.0)))
     assert 8.0 < temperatures[1] / temperatures[0] < 32.0, temperatures
 
@@ -97,9 +97,9 @@ def test_mixed_rows_and_unfitted_densities_say_nothing() -> None:
     trust = LabelTrust()
     scores, targets, draw = make_batch(50, 3, 0)
     before = {name: value.clone() for name, value in trust.state_dict().items()}
-    trust.update(scores, targets, draw._replace(lam=0.5 * torch.ones(50)))
+    trust.update(scores, ParentLabels.of(targets, draw._replace(lam=0.5 * torch.ones(50))))
     torch.testing.assert_close(trust.state_dict(), before)
-    trust.update(torch.full((50, 3), -torch.inf, dtype=torch.float64), targets, draw)
+    trust.update(torch.full((50, 3), -torch.inf, dtype=torch.float64), ParentLabels.of(targets, draw))
     assert float(trust.gamma(0.5)) < 0.01
     assert trust.log_likelihood.isfinite().all()
 
@@ -122,9 +122,7 @@ def test_the_labeler_trusts_separated_classes(spread: float, is_trusted: bool) -
     for seed in range(30):
         mixed, targets, draw = clusters(spread, seed)
         for labeler in (auto, fixed):
-            labeler.assess(mixed, targets, draw)
-            labeler.observe(mixed, targets, draw)
-            labels = labeler.label(mixed, targets, draw)
+            labels = observe_and_label(labeler, mixed, targets, mixed, targets, draw)
             torch.testing.assert_close(labels.sum(1), torch.ones(200, dtype=torch.float64))
     assert (float(auto.effective_gamma()) > 0.6) is is_trusted
     auto.check()
@@ -139,8 +137,7 @@ def test_the_state_is_saved() -> None:
     density, other = OnlineGaussianDensity(3, 2), OnlineGaussianDensity(3, 2)
     labeler = OnlineGenLabel(density, "auto")
     mixed, targets, draw = clusters(0.1, 0)
-    labeler.observe(mixed, targets, draw)
-    labeler.assess(mixed, targets, draw)
+    observe_and_label(labeler, mixed, targets, mixed, targets, draw)
     other.load_state_dict(density.state_dict())
     torch.testing.assert_close(other.trust.gamma(0.5), density.trust.gamma(0.5))
 

@@ -5,11 +5,13 @@ import io
 import pickle
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from genlabel import CutMix, GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
 from genlabel.densities import OnlineGaussianDensity
@@ -298,6 +300,48 @@ def test_a_step_does_not_synchronize_the_gpu(
         accuracy = batch.accuracy(scores)
     assert batch.target().device == x.device
     assert 0.0 <= float(accuracy.weighted) <= 1.0
+
+
+class CountOperations(TorchDispatchMode):
+    """Count the operations of torch, without views and casts, each of which a GPU would launch."""
+
+    VIEWS = (
+        "view",
+        "slice",
+        "select",
+        "squeeze",
+        "transpose",
+        "mT",
+        "aten.t.",
+        "detach",
+        "split",
+        "expand",
+        "aten.to.",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count the operation, and run it."""
+        self.count += not any(name in str(func) for name in self.VIEWS)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("gamma, limit", [(0.1, 90), ("auto", 135)])
+def test_labels_take_few_operations(gamma: float | str, limit: int, make_network: Make, digits: Batch) -> None:
+    """Each operation takes some microseconds, in a step of a small network as in one of a large one."""
+    counts = []
+    for weight in (0.0, gamma):
+        network = make_network()
+        mixup = GenLabelMixup(network, num_classes=10, gamma=weight, compiled=False)
+        for _ in range(2):
+            with CountOperations() as operations:
+                batch = mixup.mix(*digits)
+                batch.loss(network(batch.x)).backward()
+        counts.append(operations.count)
+    assert counts[1] - counts[0] <= limit
 
 
 def test_accuracy_counts_both_parents() -> None:

@@ -140,6 +140,19 @@ def test_clean_rows_keep_their_labels() -> None:
     assert torch.equal(labeler.label(f, w, identity_params(40)), w)
 
 
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+def test_a_row_that_is_one_parent_alone_has_its_label(lam: float) -> None:
+    f, w, draw = batch()
+    labeler, whole = (
+        OnlineGenLabel(OnlineGaussianDensity(4, temperature=50.0), 1.0),
+        draw._replace(lam=draw.lam.clone()),
+    )
+    whole.lam[:5] = lam
+    labels = observe_and_label(labeler, f, w, f, w, whole)
+    assert torch.equal(labels[:5], (w if lam else w[draw.partner])[:5])
+    assert not labels.is_inference()
+
+
 def test_draws_of_numpy_and_torch_give_the_same_label() -> None:
     f, w, draw = batch()
     as_numpy = MixParams(draw.partner.numpy(), draw.lam.numpy())

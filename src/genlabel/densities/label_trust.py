@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, NamedTuple, Self, final
 
 import torch
 from torch import Tensor, nn
 
 from genlabel._runtime import all_reduce_sum
 
+GAMMA_STEP = 0.05
 GAMMAS = torch.linspace(0.0, 1.0, 21)
 TEMPERATURES = 4.0 ** torch.arange(6.0)  # in many dimensions log-densities differ by hundreds
 MEMORY = 0.99  # weight of the batches before the newest one that has evidence, relative to the one before it
 MIN_PROBABILITY = 1e-6
 MIN_ROWS = 20.0  # nearly clean rows, below which there is no evidence
+ROUNDING = 1e-6  # of lam in float32
 PRIOR_NATS = 20.0  # log-likelihood by which gamma = 0 leads before the first batch
+
+
+class ParentLabels(NamedTuple):
+    """Labels that the parents of mixed rows give them, and which rows are nearly clean."""
+
+    y_mix: Tensor
+    """Mixup's labels, (n, k)."""
+    nearer: Tensor
+    """Labels of the parent with the larger weight, (n, k): the known ones of a nearly clean row."""
+    is_near: Tensor
+    """Mask (n, 1) of nearly clean rows: their lam is within a margin of 0 or 1."""
+    is_whole: Tensor
+    """Mask (n, 1) of rows that are one parent alone: their lam is 0 or 1."""
+
+    @classmethod
+    def of(cls, targets: Tensor, pairs: Any, margin: float = 0.1) -> Self:
+        """Return the labels for a batch with labels `targets` (n, k) before mixing, and its pairs (partner, lam)."""
+        device = targets.device
+        partner, lam = torch.as_tensor(pairs.partner, device=device), torch.as_tensor(pairs.lam, device=device)
+        lam, other = lam.to(targets.dtype).unsqueeze(1), targets.index_select(0, partner)
+        side = lam.round()  # 1 for a row nearer to itself, 0 to its partner
+        is_near = (lam - side).abs_() <= margin + ROUNDING
+        return cls(torch.lerp(other, targets, lam), torch.lerp(other, targets, side), is_near, lam == side)
+
+    @property
+    def nearly_clean(self) -> Tensor:
+        """Labels of nearly clean rows, (n, k), and 0 for the others."""
+        return self.nearer * self.is_near
 
 
 @final
@@ -34,8 +64,9 @@ class LabelTrust(nn.Module):
     >>> from genlabel.mixing import MixParams
     >>> trust, targets = LabelTrust(), torch.eye(2)
     >>> pairs = MixParams(torch.tensor([1, 0]), torch.tensor([0.95, 0.92]))
+    >>> parents = ParentLabels.of(targets, pairs)
     >>> for _ in range(500):
-    ...     trust.update(torch.tensor([[0.0, -9.0], [-9.0, 0.0]]), targets, pairs)
+    ...     trust.update(torch.tensor([[0.0, -9.0], [-9.0, 0.0]]), parents)
     >>> bool(trust.gamma(1.0) > 0.9), float(trust.accuracy)
     (True, 1.0)
     """
@@ -58,53 +89,52 @@ class LabelTrust(nn.Module):
         self.register_buffer("gammas", GAMMAS.clone(), persistent=False)
         self.register_buffer("temperatures", TEMPERATURES.clone(), persistent=False)
 
-    @torch.no_grad()
-    def update(
-        self, log_prob: Tensor, targets: Tensor, pairs: Any, margin: float = 0.1, top_k: int | None = None
-    ) -> None:
-        """Add the nearly clean rows of a batch, given log p_c of its mixed points (n, k) and labels before mixing.
-
-        `pairs` has the `partner` and `lam` (n,) of each row.
-        """
-        targets = targets.to(log_prob.dtype)
-        known, y_mix, rows = _nearly_clean(targets, pairs, margin)
-        lam = torch.as_tensor(pairs.lam, device=targets.device)
-        is_clean = lam >= 1.0
-        rows = torch.where(is_clean, 1.0, rows)
-        scores = log_prob
-        if top_k is not None and top_k < scores.shape[1]:
-            scores = scores.masked_fill(scores < scores.topk(top_k, 1).values[:, -1:], -torch.inf)
-        y_gen = torch.softmax(scores[:, None] / self.temperatures.to(scores.dtype)[:, None], -1)  # (n, T, k)
-        linear = torch.where(is_clean, 1.0 - margin / 2.0, (y_mix * known).sum(1))[:, None, None]
-        generative = (y_gen * known[:, None]).sum(-1, keepdim=True)
-        is_defined = generative.isfinite()  # a density that was never fitted has no label: mixup's is kept
-        gammas = self.gammas.to(scores.dtype)
-        predicted = torch.where(is_defined, gammas * generative + (1.0 - gammas) * linear, linear)
-        likelihood = (rows[:, None, None] * predicted.clamp(min=MIN_PROBABILITY).log()).sum(0)
-        hits = known.gather(1, log_prob.argmax(1, keepdim=True))[:, 0] * is_defined[:, 0, 0]
-        counts = torch.stack([rows.sum(), (hits * rows).sum(), torch.zeros_like(hits[0])])
-        sums = all_reduce_sum(torch.cat([likelihood.flatten(), counts]).double())
-        memory = _memory(sums[-3]).to(self.counts.dtype)
-        self.log_likelihood.mul_(memory).add_(sums[:-3].view_as(likelihood))
+    def update(self, log_prob: Tensor, parents: ParentLabels, margin: float = 0.1, top_k: int | None = None) -> None:
+        """Add the nearly clean rows of a batch, given log p_c of its mixed points (n, k) and their parents' labels."""
+        y_mix, nearer, is_near, is_whole = parents
+        scores, classes = log_prob.topk(min(top_k or log_prob.shape[1], log_prob.shape[1]), 1)
+        known, rows = nearer.gather(1, classes), is_near.to(nearer.dtype)
+        shares = torch.softmax(scores.unsqueeze(1) / self.temperatures.unsqueeze(1), -1).to(known.dtype)
+        generative = (shares * known.unsqueeze(1)).sum(-1)  # (n, T)
+        linear = torch.where(is_whole, 1.0 - margin / 2.0, (y_mix * nearer).sum(1, keepdim=True))
+        is_undefined = generative.isnan()  # a density that was never fitted has no label: mixup's is kept
+        generative = torch.where(is_undefined, linear, generative)
+        predicted = torch.lerp(linear.unsqueeze(1), generative.unsqueeze(2), self.gammas.to(generative.dtype))
+        likelihood = predicted.clamp_(min=MIN_PROBABILITY).log_().flatten(1)
+        hits = known[:, :1] * ~is_undefined[:, :1]
+        columns = torch.cat([likelihood, rows, hits, torch.zeros_like(rows)], 1)
+        sums = all_reduce_sum(columns.mul_(rows).sum(0))  # no matrix product, which autocast rounds
+        memory = _memory(sums[-3])
         self.counts.mul_(memory).add_(sums[-3:])
+        self.log_likelihood.mul_(memory).add_(sums[:-3].view_as(self.log_likelihood))
         self.prior.mul_(memory)
 
-    @torch.no_grad()
-    def compare(self, y_gen: Tensor, labels: Tensor, targets: Tensor, pairs: Any, margin: float = 0.1) -> None:
+    def compare(self, y_gen: Tensor, labels: Tensor, parents: ParentLabels) -> None:
         """Count how well labels in use, of a fixed gamma, predict the nearly clean rows of a batch."""
-        known, y_mix, rows = _nearly_clean(targets.to(labels.dtype), pairs, margin)
-        hits = known.gather(1, y_gen.argmax(1, keepdim=True))[:, 0]
-        predicted = (torch.stack([y_mix, labels]) * known).sum(2).clamp(min=MIN_PROBABILITY).log()
-        sums = all_reduce_sum((torch.stack([torch.ones_like(hits), hits, predicted[0] - predicted[1]]) @ rows).double())
-        self.counts.mul_(_memory(sums[0]).to(self.counts.dtype)).add_(sums)
+        y_mix, nearer, is_near, is_whole = parents
+        rows = (is_near > is_whole).to(labels.dtype)
+        hits = nearer.gather(1, y_gen.argmax(1, keepdim=True))
+        known = torch.stack([y_mix, labels]).mul_(nearer).sum(2, keepdim=True).clamp_(min=MIN_PROBABILITY)
+        excess = (known[0] / known[1]).log_()
+        sums = all_reduce_sum((torch.cat([rows, hits, excess], 1) * rows).sum(0))
+        self.counts.mul_(_memory(sums[0])).add_(sums)
 
-    def gamma(self, max_gamma: float | Tensor) -> Tensor:
+    def gamma(self, max_gamma: float) -> Tensor:
         """Return the trusted weight of the generative label, at most `max_gamma`."""
-        return (self._grid_weights(max_gamma).sum(0) * self.gammas).sum()
+        return self.choose(max_gamma)[0]
 
-    def temperature(self, max_gamma: float | Tensor) -> Tensor:
+    def temperature(self, max_gamma: float) -> Tensor:
         """Return the temperature at which labels of the densities predict best."""
-        return (self._grid_weights(max_gamma).sum(1) * self.temperatures.log()).sum().exp()
+        return self.choose(max_gamma)[1]
+
+    def choose(self, max_gamma: float) -> tuple[Tensor, Tensor]:
+        """Return the trusted weight of the generative label, at most `max_gamma`, and its temperature."""
+        count = int((max_gamma + 1e-6) / GAMMA_STEP) + 1
+        values = self.log_likelihood[:, :count].clone()
+        values[:, 1:].sub_(self.prior)
+        weights = torch.softmax(values.flatten(), 0).view(-1, count)
+        temperature = (weights.sum(1) * self.temperatures.log()).sum().exp()
+        return (weights.sum(0) * self.gammas[:count]).sum(), temperature
 
     @property
     def has_evidence(self) -> Tensor:
@@ -121,22 +151,7 @@ class LabelTrust(nn.Module):
         """Share of the nearly clean rows whose class the densities name."""
         return self.counts[1] / self.counts[0].clamp(min=1e-6)
 
-    def _grid_weights(self, max_gamma: float | Tensor) -> Tensor:
-        allowed = self.gammas <= max_gamma + 1e-6
-        values = (self.log_likelihood - self.prior * (self.gammas > 0)).masked_fill(~allowed, -torch.inf)
-        return torch.softmax(values.flatten(), 0).view_as(values)
-
 
 def _memory(rows: Tensor) -> Tensor:
     """Return the factor of what earlier batches counted: a batch without nearly clean rows forgets nothing."""
-    return torch.where(rows > 0, MEMORY, 1.0)
-
-
-def _nearly_clean(targets: Tensor, pairs: Any, margin: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the known classes (n, k) of nearly clean rows, mixup's labels (n, k), and 1.0 for these rows, (n,)."""
-    partner, lam = (torch.as_tensor(value, device=targets.device) for value in (pairs.partner, pairs.lam))
-    lam = lam.to(targets.dtype)[:, None]
-    other = targets[partner]
-    is_near = ((lam >= 1.0 - margin) & (lam < 1.0)) | ((lam <= margin) & (lam > 0.0))
-    known, y_mix = torch.where(lam > 0.5, targets, other), lam * targets + (1.0 - lam) * other
-    return known, y_mix, is_near[:, 0].to(targets.dtype)
+    return torch.rsub(rows.sign(), 1.0, alpha=1.0 - MEMORY)

@@ -7,7 +7,6 @@ ranks of a distributed run have the same state.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import torch
@@ -17,8 +16,7 @@ from genlabel._runtime import all_reduce_sum, rank_and_world_size
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
-from genlabel.densities.label_trust import LabelTrust
-from genlabel.densities.posterior import Posterior, log_posterior
+from genlabel.densities.label_trust import LabelTrust, ParentLabels
 
 MIN_RELATIVE_VARIANCE = 1e-6  # lower bound on a variance, relative to the mean variance of all classes
 MIN_VARIANCE = 1e-12
@@ -137,10 +135,7 @@ class OnlineGaussianDensity(nn.Module):
         `pairs` has the `partner` and `lam` (n,) of each row, as :class:`genlabel.mixing.MixParams`.
         """
         if self.statistics == "near":
-            lam, partner = (torch.as_tensor(value, device=targets.device) for value in (pairs.lam, pairs.partner))
-            near_itself = (lam >= 1.0 - self.margin)[:, None].to(targets)
-            near_partner = (lam <= self.margin)[:, None].to(targets)
-            targets = near_itself * targets + near_partner * targets[partner]
+            targets = ParentLabels.of(targets, pairs, self.margin).nearly_clean
         self.update(features, targets)
 
     def allocate(self, features: Tensor) -> None:
@@ -156,43 +151,53 @@ class OnlineGaussianDensity(nn.Module):
     def update(self, features: Tensor, weights: Tensor) -> None:
         """Update the moments by features (n, d) with class weights (n, k).
 
-        Sums are in float64, so that features with a mean of a thousand times their spread keep their variance. Rows
-        that are not finite, or whose squares overflow in float32, are ignored: a step that overflows in float16 and is
-        skipped by loss scaling leaves no trace.
+        Rows that are not finite, or whose squares overflow in float32, are ignored: a step that overflows in float16
+        and is skipped by loss scaling leaves no trace.
         """
-        self._check(features)
-        if weights.shape != (len(features), self.num_classes):
-            expected = (len(features), self.num_classes)
-            raise ValueError(f"weights have shape {tuple(weights.shape)}; they must be {expected}, rows by classes")
-        f = features.detach().double()
-        is_usable = (f.abs() <= MAX_FEATURE).all(1, keepdim=True)
-        f = f.masked_fill(~is_usable, 0.0)
         self.allocate(features)
-        with _full_precision(f.device.type):
-            center = self.mean.double().mean(0)
-            g, d = f - center, f.shape[1]
-            diagonal = self.covariance == "diagonal"
-            squares = g.square() if diagonal else g.square().sum(1, keepdim=True)
-            sums = (weights.double() * is_usable).mT @ torch.cat([torch.ones_like(g[:, :1]), g, squares], 1)
-            sums = all_reduce_sum(sums)
-            mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
-            seen = mass > 0
-            count = mass.clamp(min=MIN_VARIANCE)
-            weight = torch.where(seen, self.beta * self.weight + (1.0 - self.beta), self.weight)
-            rate = torch.where(seen, (1.0 - self.beta) / weight.clamp(min=MIN_VARIANCE), 0.0).double()
-            change = first / count[:, None] + center - self.mean
-            self.mean.add_(rate[:, None] * change)
-            # The mean square about the updated mean (arXiv Alg. 3), which is defined for a single row too.
-            # NOTE[PAPER]: the text of arXiv Section A.1 takes it about the mean of the batch; the pseudocode counts.
-            shift = self.mean.double() - center
-            if diagonal:
-                variance = ((second - 2.0 * shift * first) / count[:, None] + shift.square()).clamp(min=0.0)
-            else:
-                about = (second[:, 0] - 2.0 * (shift * first).sum(1)) / count + shift.square().sum(1)
-                variance = (about / d).clamp(min=0.0)
-            self.variance.add_(_expand_like(rate, variance) * (variance - self.variance))
-            self.weight.copy_(weight)
-            self.steps.add_(1.0)
+        self.learn(self.sufficient(features), weights)
+
+    def sufficient(self, features: Tensor) -> Tensor:
+        """Return the sufficient statistics of each row of features (n, d): they, their squares or the sum of these, 1.
+
+        They are in float64, so that features with a mean of a thousand times their spread keep their variance.
+        """
+        d = features.shape[-1] if self.mean is None else self.mean.shape[1]
+        if features.ndim != 2 or features.shape[1] != d:
+            raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {d})")
+        x = features.double()
+        squares = x * x
+        if self.covariance == "spherical":
+            squares = squares.sum(1, keepdim=True)
+        return torch.cat([x, squares, squares.new_ones(len(x), 1)], 1)
+
+    def learn(self, rows: Tensor, weights: Tensor) -> None:
+        """Update the moments by sufficient statistics of rows, with class weights (n, k)."""
+        if weights.shape != (len(rows), self.num_classes):
+            expected = (len(rows), self.num_classes)
+            raise ValueError(f"weights have shape {tuple(weights.shape)}; they must be {expected}, rows by classes")
+        mean, variance, weight, d = self.mean, self.variance, self.weight, self.mean.shape[1]
+        squares = rows[:, d:-1]
+        is_usable = (squares if squares.shape[1] == 1 else squares.amax(1, keepdim=True)) <= MAX_FEATURE**2
+        sums = all_reduce_sum(weights.double().mT @ torch.where(is_usable, rows, 0.0))
+        mass = sums[:, -1:]
+        means = sums / mass.clamp(min=MIN_VARIANCE)
+        first, second = means[:, :d], means[:, d:-1]
+        newest = mass.sign().mul_(1.0 - self.beta)  # 0 for a class without rows
+        share = weight.unsqueeze(1)
+        share.addcmul_(newest, share, value=-1.0).add_(newest)
+        rate = newest.div_(share.clamp(min=MIN_VARIANCE))
+        center = torch.lerp(mean.double(), first, rate)
+        mean.copy_(center)
+        # The mean square about the updated mean (arXiv Alg. 3), which is defined for a single row too.
+        # NOTE[PAPER]: the text of arXiv Section A.1 takes it about the mean of the batch; the pseudocode counts.
+        shift = torch.sub(center, first, alpha=2.0).mul_(center)
+        about = second + (shift if variance.ndim == 2 else shift.sum(1, keepdim=True))
+        if variance.ndim == 1:
+            variance = variance.unsqueeze(1)
+            about.div_(d)
+        variance.copy_(torch.lerp(variance.double(), about.clamp_(min=0.0), rate))
+        self.steps.add_(1.0)
 
     @torch.no_grad()
     def log_prob(self, features: Tensor) -> Tensor:
@@ -202,54 +207,48 @@ class OnlineGaussianDensity(nn.Module):
         """
         if self.mean is None:
             return torch.full((len(features), self.num_classes), -torch.inf, device=features.device)
-        self._check(features)
-        d = self.mean.shape[1]
-        with _full_precision(features.device.type):
-            center = self.mean.mean(0)
-            x, mu = features.detach().to(self.mean.dtype) - center, self.mean - center
-            seen = _expand_like((self.weight > 0).to(self.variance.dtype), self.variance)
-            typical = (self.variance * seen).sum() / seen.expand_as(self.variance).sum().clamp(min=1.0)
-            # A class of one point has variance 0.
-            variance = torch.maximum(self.variance, MIN_RELATIVE_VARIANCE * typical + MIN_VARIANCE)
-            precision = 1.0 / variance
-            if self.covariance == "diagonal":
-                constant = (mu.square() * precision).sum(1)
-                distances = (x.square() @ precision.mT - 2.0 * x @ (mu * precision).mT + constant).clamp(min=0.0)
-                log_det = -precision.log().sum(1)
-            else:
-                squares = x.square().sum(1, keepdim=True) - 2.0 * x @ mu.mT + mu.square().sum(1)
-                distances, log_det = squares.clamp(min=0.0) * precision, -d * precision.log()
-            logs = -0.5 * (distances + log_det + d * LOG_2_PI)
-            return logs.masked_fill(self.weight == 0, -torch.inf)
+        log_prob = self.log_prob_of(self.sufficient(features)) - 0.5 * features.shape[1] * LOG_2_PI
+        return log_prob.to(self.mean.dtype)
 
-    def _check(self, features: Tensor) -> None:
-        """Raise unless features are (n, d) with the d of the buffers."""
-        d = features.shape[-1] if self.mean is None else self.mean.shape[1]
-        if features.ndim != 2 or features.shape[1] != d:
-            raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {d})")
+    def log_prob_of(self, rows: Tensor) -> Tensor:
+        """Return log p_c + d/2 log 2 pi, in float64, by the sufficient statistics of rows: it is linear in them."""
+        mean, variance, is_seen = self.mean.double(), self.variance.double(), self.weight.sign().unsqueeze(1)
+        if variance.ndim == 1:
+            variance = variance.unsqueeze(1)
+        d, columns = mean.shape[1], variance.shape[1]
+        # A class of one point has variance 0; one that was never seen has it too, and does not count.
+        total, count = variance.sum(), is_seen.sum().clamp_(min=1.0)
+        smallest = variance.new_full((), MIN_VARIANCE)
+        smallest = torch.addcdiv(smallest, total, count, value=MIN_RELATIVE_VARIANCE / columns)
+        precision = torch.maximum(variance, smallest).reciprocal_()
+        slope = mean * precision
+        log_det = (precision * is_seen).log_()  # -inf for a class that was never seen
+        if columns > 1:
+            log_det = log_det.sum(1, keepdim=True)
+        offset = log_det.mul_(0.5 * d / columns).sub_((slope * mean).sum(1, keepdim=True), alpha=0.5)
+        return rows @ torch.cat([slope, precision.mul_(-0.5), offset], 1).mT
 
-    @torch.no_grad()
-    def assess(self, features: Tensor, targets: Tensor, pairs: Any, top_k: int | None = None) -> None:
-        """Compare the labels of a mixed batch with what is known of it, before the density learns from it."""
-        self.trust.update(self.log_prob(features), targets, pairs, self.margin, top_k)
+    def soft_labels(
+        self, log_prob: Tensor, y_mix: Tensor, top_k: int | None = None, temperature: Tensor | None = None
+    ) -> Tensor:
+        """Return the posterior (n, k) of the classes of a mixed batch, given log p_c, with uniform priors (Alg. 3).
 
-    @torch.no_grad()
-    def posterior(
-        self, features: Tensor, y_mix: Tensor, top_k: int | None = None, temperature: Tensor | None = None
-    ) -> Posterior:
-        """Return the log-posterior (n, k) of a mixed batch, with the rows for which it is undefined.
-
-        Priors are uniform (arXiv Alg. 3). The call updates the mean labels that :meth:`check` compares with the labels
-        `y_mix` of mixup, and the temperature if it is "mixup". `temperature` replaces that of the density.
+        The `top_k` most likely classes share it (NOTE[PAPER]: the algorithm prints argmin, the text above it says the
+        most likely). Rows where it is undefined, because every density vanishes or one is not a number, have mixup's
+        labels `y_mix`. The call updates the mean labels that :meth:`check` compares, and the temperature if it is
+        "mixup". `temperature` replaces that of the density.
         """
-        logs = self.log_prob(features)
-        uniform = logs.new_full((self.num_classes,), -math.log(self.num_classes))
-        divisor = self.log_temperature.exp() if temperature is None else temperature
-        posterior = log_posterior(logs, uniform, divisor.to(logs.dtype), top_k)
-        y_gen, linear = posterior.log_proba.exp(), y_mix.to(logs.dtype)
-        columns = [y_gen, linear]
+        scores, classes = log_prob, None
+        if top_k is not None and check_count("top_k", top_k) < self.num_classes:
+            scores, classes = log_prob.topk(top_k, 1)
+        shares = torch.softmax(scores / (self.log_temperature.exp() if temperature is None else temperature), 1)
+        is_undefined, shares = shares[:, :1].isnan(), shares.to(y_mix.dtype)
+        if classes is not None:
+            shares = torch.zeros_like(y_mix).scatter_(1, classes, shares)
+        y_gen = torch.where(is_undefined, y_mix, shares)
+        columns = [y_gen, y_mix]
         if self.matched:
-            columns.append((_entropy(linear) - _entropy(y_gen))[:, None])
+            columns.append((_entropy(y_mix) - _entropy(y_gen))[:, None])
         means = torch.cat(columns, 1).mean(0)
         ranks = rank_and_world_size()[1]
         means = means if ranks == 1 else all_reduce_sum(means) / ranks
@@ -257,7 +256,7 @@ class OnlineGaussianDensity(nn.Module):
         self.mean_label.lerp_(labels.to(self.mean_label.dtype), MEAN_LABEL_RATE)
         if self.matched:
             self.log_temperature.add_(TEMPERATURE_RATE * means[-1].to(self.log_temperature.dtype)).clamp_(min=0.0)
-        return posterior
+        return y_gen
 
     def check(self) -> None:
         """Warn if the generative labels have collapsed to fewer classes than those of mixup.
@@ -282,17 +281,6 @@ class OnlineGaussianDensity(nn.Module):
         for name, value in self.trust.state_dict(prefix=f"{prefix}trust.").items():
             state_dict.setdefault(name, value)  # a state of 0.2.0 has no trust
         super()._load_from_state_dict(state_dict, prefix, *args)
-
-
-def _full_precision(device_type: str) -> AbstractContextManager[object]:
-    """Return a context without autocast, which costs nothing where it is off."""
-    is_on = torch.is_autocast_enabled(device_type)
-    return torch.autocast(device_type, enabled=False) if is_on else nullcontext()
-
-
-def _expand_like(per_class: Tensor, values: Tensor) -> Tensor:
-    """Return values (k,) in a shape that multiplies values (k,) or (k, d)."""
-    return per_class if values.ndim == 1 else per_class[:, None]
 
 
 def _entropy(labels: Tensor) -> Tensor:

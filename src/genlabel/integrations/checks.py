@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ def check_batch(
     if len(x) != len(y) or not len(x):
         raise ValueError(f"x has {len(x)} rows and y has {len(y)}; pass one batch, of at least one row")
     reads_x, reads_y = (reads_gpu or values.device.type == "cpu" for values in (x, y))
-    if reads_x and x.is_floating_point() and not bool(x.sum().isfinite()) and not bool(x.isfinite().all()):
+    if reads_x and x.is_floating_point() and not math.isfinite(float(x.sum())) and not bool(x.isfinite().all()):
         row = int((~x.flatten(1).isfinite().all(1)).nonzero()[0])
         raise ValueError(f"x has values that are NaN or infinite, first in row {row}; a mix would spread them")
     if y.ndim > 2:

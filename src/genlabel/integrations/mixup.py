@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
-from genlabel._arrays import one_hot
 from genlabel._runtime import rank_and_world_size
 from genlabel._validation import check_count, check_interval, warn
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
@@ -25,7 +24,7 @@ from genlabel.integrations.teacher import make_teacher
 from genlabel.labeling import Labeler, LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, RandomChoice
-from genlabel.mixing.base import draw_to_device
+from genlabel.mixing.base import BatchInfo, blend, draw_to_device
 from genlabel.training.mixed_step import clean_features, label_batch, mixes_input
 
 HAS_TRITON = find_spec("triton") is not None
@@ -41,14 +40,14 @@ def _observe_and_label(
     labeler: Labeler, observed: Tensor, observed_targets: Tensor, features: Tensor, targets: Tensor, *batch: Any
 ) -> Tensor:
     """Update a labeler that learns, and return the labels of a batch; rows that are not mixed keep their own."""
-    labels = observe_and_label(labeler, observed, observed_targets, features, targets, *batch)
-    return _keep_unmixed(labels.float(), targets, batch[0])
+    unmixed = _unmixed_rows(batch[0])
+    return observe_and_label(labeler, observed, observed_targets, features, targets, batch[0], unmixed).float()
 
 
-def _keep_unmixed(labels: Tensor, targets: Tensor, draw: MixParams) -> Tensor:
-    """Return the labels, with the given ones for rows that are mixed with lam 1, or with themselves."""
-    is_unmixed = (draw.lam == 1.0) | (draw.partner == torch.arange(len(labels), device=labels.device))
-    return torch.where(is_unmixed[:, None], targets, labels)
+def _unmixed_rows(draw: MixParams) -> BatchInfo:
+    """Return the rows that are mixed with lam 1, or with themselves: they keep their labels."""
+    own = torch.arange(len(draw.partner), device=draw.partner.device)
+    return BatchInfo(clean=(draw.lam == 1.0) | (draw.partner == own))
 
 
 @final
@@ -367,7 +366,8 @@ class GenLabelMixup(MixupSettings):
         mixes_input = self.mixer.min_depth == 0 or self.labeler.needs_inputs or self.teacher is not None
         blends_input = mixes_input and (is_choice or self.mixer.linear)  # a choice that never blends is rare
         check_batch(x, y, self.num_classes, blends_input, self.multi_label, reads_gpu=not self._has_read_gpu)
-        self._has_read_gpu = True  # the first batch alone: to read more would wait for the GPU in each step
+        if not self._has_read_gpu:
+            self._has_read_gpu = True  # the first batch alone: to read more would wait for the GPU in each step
         if x.device != self._gamma.device:
             self.to(x.device)
 
@@ -381,7 +381,9 @@ class GenLabelMixup(MixupSettings):
     def _as_targets(self, y: Tensor, device: torch.device) -> Tensor:
         """Return labels (n, k) in float32, whatever the precision of x: in bfloat16, class 257 would be 256."""
         y = y.to(device, non_blocking=True)
-        return one_hot(y.long(), self.num_classes, torch.float32) if y.ndim == 1 else y.to(torch.float32)
+        if y.ndim == 2:
+            return y.to(torch.float32)
+        return torch.eye(self.num_classes, device=device).index_select(0, y.long())
 
     @property
     def _feature_network(self) -> nn.Module:
@@ -397,20 +399,21 @@ class GenLabelMixup(MixupSettings):
         assert self._hooks.features is not None
         return self._hooks.features.features_of(x)
 
-    @torch.no_grad()
     def _label(self, features: Tensor, batch: MixedBatch) -> Tensor:
         """Return the labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
         assert batch.draw is not None
-        draw, targets = batch.draw, batch.targets
-        compiled = features.is_cuda and HAS_TRITON if self.compiled is None else self.compiled
-        learns = self.labeler.update_source is not None
-        label = _compiled_labeling() if learns and compiled else _observe_and_label
-        labels = label_batch(self.labeler, features, targets, draw, None, batch.clean_features, label).float()
-        if isinstance(self.labeler, OnlineGenLabel):
-            batch.gamma = torch.as_tensor(self.labeler.last_gamma)
-        elif isinstance(self.gamma, float):
+        draw, targets, labeler = batch.draw, batch.targets, self.labeler
+        if isinstance(self.gamma, float) and not isinstance(labeler, OnlineGenLabel):
             batch.gamma = torch.as_tensor(self.gamma)
-        return labels if learns or isinstance(self.labeler, LinearLabel) else _keep_unmixed(labels, targets, draw)
+        if isinstance(labeler, LinearLabel):
+            return blend(targets, draw)
+        info = _unmixed_rows(draw) if labeler.update_source is None else None
+        compiled = features.is_cuda and HAS_TRITON if self.compiled is None else self.compiled
+        label = _compiled_labeling() if compiled else _observe_and_label
+        labels = label_batch(labeler, features, targets, draw, info, batch.clean_features, label).float()
+        if isinstance(labeler, OnlineGenLabel):
+            batch.gamma = torch.as_tensor(labeler.last_gamma).clone()  # the buffer changes when gamma is set
+        return labels
 
     def get_extra_state(self) -> Tensor:
         """Return the number of draws, which determines all random numbers."""

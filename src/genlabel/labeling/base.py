@@ -66,9 +66,6 @@ class Labeler(BaseEstimator, ABC):
     def allocate(self, features: Tensor) -> None:
         """Allocate buffers that depend on the feature dimension; called before every step."""
 
-    def assess(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Compare labels of the mixed features (n, d) with what is known of them, before :meth:`observe`."""
-
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Learn from the features (n, d) of a training batch with labels `targets` (n, k) before mixing.
 
@@ -76,6 +73,24 @@ class Labeler(BaseEstimator, ABC):
         update_source="mixed", the features are those of the mixed points.
         """
         raise NotImplementedError(f"{type(self).__name__} has an update_source, but no method observe")
+
+    def observe_and_label(
+        self,
+        observed: Tensor,
+        observed_targets: Tensor,
+        features: Tensor,
+        targets: Tensor,
+        draw: MixParams,
+        info: BatchInfo | None = None,
+    ) -> Tensor:
+        """Learn from the features `observed`, then return the labels of the mixed `features` (arXiv Alg. 3).
+
+        Features in half precision are those of float32.
+        """
+        with torch.no_grad():
+            self.observe(observed.to(label_dtype(observed)), observed_targets, draw)
+            labels: Tensor = self.label(features.to(label_dtype(features)), targets, draw, info)
+        return labels
 
     def check(self) -> None:
         """Warn about faulty labels; called after each epoch."""
@@ -93,7 +108,7 @@ class Labeler(BaseEstimator, ABC):
         x_shape, y_shape = tuple(x.shape), tuple(y.shape if isinstance(y, Tensor) else np.shape(y))
         if x_shape[:1] != (n,) or y_shape[:1] != (n,):
             raise ValueError(f"x_mix has shape {x_shape}, y {y_shape}, but the draw pairs {n} rows; pass one batch")
-        known, dtype = self._known_classes(), _label_dtype(x.dtype)
+        known, dtype = self._known_classes(), label_dtype(x)
         with torch.no_grad():
             if len(y_shape) == 2:
                 targets = to_device(y, x, dtype)
@@ -105,9 +120,7 @@ class Labeler(BaseEstimator, ABC):
                 classes, index = read_classes(names) if known is None else (known, index_labels(names, known))
                 targets = one_hot(torch.from_numpy(index).to(x.device), len(classes), dtype)
             labels = self._label(x, targets, draw, batch)
-            if batch.clean is not None:
-                labels = torch.where(to_device(batch.clean, x)[:, None], targets, labels)
-            return like(labels, x_mix)
+            return like(keep_clean(labels, targets, batch), x_mix)
 
     def to_cpu(self) -> Self:
         """Move everything learned to the CPU, and return the labeler."""
@@ -209,14 +222,16 @@ def observe_and_label(
 
     One function, which can be compiled, for all that a step does with a labeler that learns (arXiv Alg. 3).
     """
-    with torch.no_grad():
-        mixed = features.to(_label_dtype(features.dtype))
-        labeler.assess(mixed, targets, draw)
-        labeler.observe(observed.to(_label_dtype(observed.dtype)), observed_targets, draw)
-        labels: Tensor = labeler.label(mixed, targets, draw, info)
-    return labels
+    return labeler.observe_and_label(observed, observed_targets, features, targets, draw, info)
 
 
-def _label_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the precision of labels: that of the points, but at least float32."""
-    return dtype if dtype.itemsize >= torch.float32.itemsize else torch.float32
+def keep_clean(labels: Tensor, targets: Tensor, info: BatchInfo | None) -> Tensor:
+    """Return the labels, with the given ones for the clean rows of a batch."""
+    if info is None or info.clean is None:
+        return labels
+    return torch.where(to_device(info.clean, labels)[:, None], targets, labels)
+
+
+def label_dtype(x: Tensor) -> torch.dtype:
+    """Return the precision of the labels of points: theirs, but at least float32."""
+    return x.dtype if x.dtype.itemsize >= torch.float32.itemsize else torch.float32

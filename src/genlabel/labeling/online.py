@@ -9,7 +9,8 @@ from torch import Tensor
 
 from genlabel._validation import check_choice, check_count, check_interval, warn
 from genlabel.densities import DensityWarning, OnlineGaussianDensity
-from genlabel.labeling.base import Labeler
+from genlabel.densities.label_trust import ParentLabels
+from genlabel.labeling.base import Labeler, keep_clean, label_dtype
 from genlabel.mixing import MixParams
 from genlabel.mixing.base import BatchInfo, blend
 
@@ -93,14 +94,32 @@ class OnlineGenLabel(Labeler):
         """Allocate the density's means and variances."""
         self.density.allocate(features)
 
-    def assess(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Measure how well labels predict nearly clean rows, for gamma="auto"."""
-        if isinstance(self.gamma, str):
-            self.density.assess(features, targets, draw, self.top_k)
-
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Update the density with the features (n, d) of a batch."""
         self.density.observe(features, targets, draw)
+
+    def observe_and_label(
+        self,
+        observed: Tensor,
+        observed_targets: Tensor,
+        features: Tensor,
+        targets: Tensor,
+        draw: MixParams,
+        info: BatchInfo | None = None,
+    ) -> Tensor:
+        """Update the density, and return the labels of the mixed `features`; both share what they compute."""
+        density = self.density
+        density.allocate(features)
+        # Inference mode takes a fifth less time than no_grad; its tensors must not leave it, for autograd refuses them.
+        with torch.no_grad() if torch.compiler.is_compiling() else torch.inference_mode():
+            parents = ParentLabels.of(targets.to(label_dtype(features)), draw, density.margin)
+            rows = density.sufficient(features)
+            if isinstance(self.gamma, str):
+                density.trust.update(density.log_prob_of(rows), parents, density.margin, self.top_k)
+            learned = rows if observed is features else density.sufficient(observed)
+            density.learn(learned, parents.nearly_clean if density.statistics == "near" else observed_targets)
+            labels = self._mix_labels(density.log_prob_of(rows), targets, draw, parents)
+        return labels.clone() if info is None or info.clean is None else keep_clean(labels, targets, info)
 
     def check(self) -> None:
         """Warn if the labels have collapsed, predict nearly clean rows worse than mixup's, or cannot be measured."""
@@ -127,33 +146,41 @@ class OnlineGenLabel(Labeler):
 
     def effective_gamma(self) -> Any:
         """Return the weight of the generative label in this step: a tensor, or a float if it is constant."""
+        return self._gamma_and_temperature()[0]
+
+    def _gamma_and_temperature(self) -> tuple[Any, Tensor | None]:
+        """Return the weight of the generative label, and the temperature that replaces that of the density."""
         gamma: Any = self.gamma
+        temperature = None
         if isinstance(gamma, str):
             check_choice("gamma", gamma, ["auto"], also="a number from 0 to 1")
-            gamma = self.density.trust.gamma(check_interval("max_gamma", self.max_gamma, 0.0, 1.0, "0 is mixup"))
+            max_gamma = check_interval("max_gamma", self.max_gamma, 0.0, 1.0, "0 is mixup")
+            gamma, temperature = self.density.trust.choose(max_gamma)
         elif not isinstance(gamma, Tensor):
             gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         if check_count("warmup_steps", self.warmup_steps, low=0):
             gamma = gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)
-        return gamma
+        return gamma, temperature
 
     def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+        density, parents = self.density, ParentLabels.of(targets, draw, self.density.margin)
+        density.allocate(x_mix)
+        return self._mix_labels(density.log_prob_of(density.sufficient(x_mix)), targets, draw, parents)
+
+    def _mix_labels(self, log_prob: Tensor, targets: Tensor, draw: MixParams, parents: ParentLabels) -> Tensor:
+        """Return the labels for given log p_c (n, k), and count how well they predict nearly clean rows."""
         check_choice("same_class", self.same_class, ["relabel", "keep"])
-        y_mix: Tensor = blend(targets, draw)
-        gamma, temperature = self.effective_gamma(), None
-        self.last_gamma = gamma.clone() if isinstance(gamma, Tensor) else gamma
+        density, y_mix, keeps_mixup = self.density, parents.y_mix, parents.is_whole  # such a row is not mixed
+        gamma, temperature = self._gamma_and_temperature()
+        self.last_gamma = gamma
         if not isinstance(gamma, Tensor) and gamma == 0.0:
-            return y_mix
-        if isinstance(self.gamma, str):
-            temperature = self.density.trust.temperature(self.max_gamma)
-        log_proba, keeps_mixup = self.density.posterior(x_mix, y_mix, self.top_k, temperature)
-        lam = torch.as_tensor(draw.lam, device=targets.device)[:, None]
-        keeps_mixup = keeps_mixup | (lam == 1.0)  # the row is not mixed
+            return blend(targets, draw)
         if self.same_class == "keep":
             partner = torch.as_tensor(draw.partner, device=targets.device)
             keeps_mixup = keeps_mixup | (targets == targets[partner]).all(1, True)
-        y_gen = torch.where(keeps_mixup, y_mix, log_proba.exp().to(y_mix.dtype))
-        labels = torch.lerp(y_mix, y_gen, gamma.to(y_mix) if isinstance(gamma, Tensor) else gamma)
+        y_gen = density.soft_labels(log_prob, y_mix, self.top_k, temperature)
+        labels = torch.lerp(y_mix, y_gen, gamma.to(y_mix.dtype) if isinstance(gamma, Tensor) else gamma)
+        labels = torch.where(keeps_mixup, y_mix, labels)
         if not isinstance(self.gamma, str):
-            self.density.trust.compare(y_gen, labels, targets, draw, self.density.margin)
+            density.trust.compare(y_gen, labels, parents)
         return labels

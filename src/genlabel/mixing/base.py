@@ -70,7 +70,7 @@ UNMIXED = {"box": 0.0, "mask": False, "weight": 1.0}
 class BatchInfo(NamedTuple):
     """Facts about a batch that are not random: which rows stay clean, and where its rows come from."""
 
-    clean: NDArray[np.bool_] | None = None
+    clean: NDArray[np.bool_] | Tensor | None = None
     """Mask of rows that are not mixed and keep their labels, (n,); None means no such rows."""
     rows: NDArray[np.int64] | None = None
     """Row of the training set that each row of the batch is, (n,), if known; cross-fitted densities need it."""
@@ -155,7 +155,9 @@ def blend(values: Any, draw: MixParams) -> Any:
     """
     points = as_points(values, draw)
     lam = to_device(draw.lam, points, points.dtype).reshape(-1, *[1] * (points.ndim - 1))
-    return like(lam * points + (1.0 - lam) * points[to_device(draw.partner, points)], values)
+    partner = to_device(draw.partner, points)
+    others = points.index_select(0, partner) if points.is_contiguous() else points[partner]  # keeps channels last
+    return like((lam * points).add_(others.mul_(1.0 - lam)), values)  # in place: fresh memory takes time
 
 
 def as_points(X: Any, draw: MixParams) -> Tensor:
@@ -190,9 +192,12 @@ def identity_params(n: int, like: MixParams | None = None) -> MixParams:
 def draw_to_device(draw: MixParams, like: Tensor) -> MixParams:
     """Return the draw as tensors on the device of `like`, without waiting for the copy; the depth stays an int."""
     lam_dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
-    dtypes = {"partner": None, "lam": lam_dtype, "box": torch.float32, "mask": torch.bool, "weight": lam_dtype}
-    fields = draw.row_fields().items()
-    return draw._replace(**{name: to_device(value, like, dtypes[name]) for name, value in fields})
+    dtypes = (None, lam_dtype, torch.float32, torch.bool, lam_dtype)
+    partner, lam, box, mask, weight = (
+        None if values is None else to_device(values, like, dtype)
+        for values, dtype in zip((draw.partner, draw.lam, *draw[3:]), dtypes, strict=True)
+    )
+    return MixParams(partner, lam, draw.depth, box, mask, weight)
 
 
 def stack_draws(draws: Sequence[MixParams]) -> MixParams:
