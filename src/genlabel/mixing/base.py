@@ -157,7 +157,7 @@ def blend(values: Any, draw: MixParams) -> Any:
     lam = to_device(draw.lam, points, points.dtype).reshape(-1, *[1] * (points.ndim - 1))
     partner = to_device(draw.partner, points)
     others = points.index_select(0, partner) if points.is_contiguous() else points[partner]  # keeps channels last
-    return like((lam * points).add_(others.mul_(1.0 - lam)), values)  # in place: fresh memory takes time
+    return like((lam * points).add_(others.mul_(1.0 - lam)), values)  # in place: half of the memory
 
 
 def as_points(X: Any, draw: MixParams) -> Tensor:
