@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
+from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS, infer_notation
 from genlabel.registry import Registry
 
 FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables.formats")
@@ -43,6 +43,7 @@ MAX_REFERENCE_BYTES = 64
 NESTED_TYPES = (dict, list, tuple, np.ndarray)
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", r"\s+": "spaces"}
 MAX_SNIFFED_LINES = 60
+MAX_SNIFFED_VALUES = 5000
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -159,8 +160,8 @@ def sniff_csv_dialect(content: bytes) -> CsvDialect:
     r"""Infer the dialect of a text table from its first lines.
 
     The encoding is UTF-8 if that decodes, else cp1252 (Windows), else latin-1. The separator is the one that splits the
-    most lines into as many values as the first line. The decimal mark is a comma if numbers have one (0,5) and values
-    are not separated by commas. A comma before three digits separates thousands, unless semicolons separate the values.
+    most lines into as many values as the first line. The decimal mark is the one with which more values are numbers
+    (0,5). A comma before three digits separates thousands, unless semicolons separate the values and none has a point.
     `csv.Sniffer` is not used: it guesses letters as separators, raises on one column, and knows no decimal comma.
 
     >>> sniff_csv_dialect(b"size;color\n0,5;red\n1,5;blue\n")
@@ -181,11 +182,10 @@ def sniff_csv_dialect(content: bytes) -> CsvDialect:
         return (counts.count(counts[0]) / len(counts), counts[0]) if counts and counts[0] > 1 else (0.0, 1)
 
     separator = max(SEPARATORS, key=score)
-    values = [] if separator == "," else [v.strip() for row in _split_lines(lines[1:], separator) for v in row]
-    with_comma = [value for value in values if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value)]
-    has_points = any(re.fullmatch(r"[-+]?\d*\.\d+", value) for value in values)
-    thousands = separator != ";" and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", value) for value in with_comma)
-    return CsvDialect(encoding, separator, "," if with_comma and not has_points and not thousands else ".")
+    values = pd.Series([v.strip() for row in _split_lines(lines[1:], separator) for v in row][:MAX_SNIFFED_VALUES])
+    has_commas, has_points = (values.str.fullmatch(rf"[-+]?\d*{mark}\d+").any() for mark in (",", r"\."))
+    undecided = "," if separator == ";" and has_commas and not has_points else "."
+    return CsvDialect(encoding, separator, infer_notation(values, undecided)[0])
 
 
 def _split_lines(lines: list[str], separator: str) -> list[list[str]]:
@@ -215,6 +215,7 @@ class Text(TableFormat):
             options = {"decimal": dialect.decimal, "na_values": na_values, "dtype": as_written}
             frame = _read_csv(text, dialect, low_memory=False, keep_default_na=False, **options)
         frame.columns = pd.Index(names)
+        frame.attrs["decimal"] = dialect.decimal
         notes += dialect.notes
         return frame
 

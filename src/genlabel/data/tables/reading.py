@@ -83,6 +83,7 @@ def read_table(
     drop, force_include, na_strings = list(drop), list(force_include), tuple(na_values)
     notes: list[str] = []
     frame = read_frame(path, target, notes)
+    decimal = frame.attrs.get("decimal", ".")
     options = {"target": [target], "drop": drop, "force_include": force_include}
     options |= {"groups": [] if groups is None else [groups], "time": [] if time is None else [time]}
     for option, names in options.items():
@@ -100,12 +101,12 @@ def read_table(
             frame = frame[~missing]
             notes.append(f"rows dropped because {name!r} is missing: {missing.sum()}")
     rows = pd.Series(frame.index)
-    frame = frame.reset_index(drop=True)
     unused = {*options["groups"], *options["time"]} - set(force_include)
     unused |= {target, *drop}
     features = frame[[name for name in frame.columns if name not in unused]]
-    columns = plan_columns(features, force_include, notes)
-    X = convert_columns(features, columns, notes)
+    columns = plan_columns(features, force_include, notes, decimal)  # with the rows of the file
+    X = convert_columns(features, columns, notes, decimal).reset_index(drop=True)
+    frame = frame.reset_index(drop=True)
     if not len(X.columns):
         raise ValueError(f"{source!r} has no column of features; it needs at least one in addition to the target")
     y = frame[target].astype("int64") if types.is_numeric_dtype(frame[target]) else frame[target].astype(str)
@@ -138,7 +139,7 @@ class TableReadSpec:
     >>> spec.features_of(new, notes)["price"].tolist()
     [7.5, nan]
     >>> notes
-    ["values of 'price' that are not numbers and count as missing: 1 ('none')",
+    ["values of 'price' that are not numbers and count as missing: 1 ('none' in row 1, counted from 0)",
      "missing values of 'price', which had none in training: 1"]
     """
 
@@ -196,7 +197,7 @@ class TableReadSpec:
             known = {self.target, *(column.name for column in self.columns)}
             raise missing_columns_error(absent, [name for name in frame.columns if name not in known])
         marked = replace_na_values(frame[[column.name for column in self.columns]], self.na_values)
-        X = convert_columns(marked, self.columns, notes)[list(self.features)]
+        X = convert_columns(marked, self.columns, notes, frame.attrs.get("decimal", "."))[list(self.features)]
         for column in self.columns:
             if column.kind == "text":  # also where the strings look like numbers
                 values = X[column.name]
