@@ -272,7 +272,7 @@ def _note_mostly_numbers(strings: pd.Series[Any], numbers: pd.Series[Any], notat
         remedy = f"if they stand for missing values, add {_na_values_option(odd)}"
     return [
         f"column {strings.name!r} is text, although {len(strings) - len(odd)} of its {len(strings)} values are {kind}; "
-        f"the others are {_list_values(odd)}: {remedy}"
+        f"the others are {list_values(odd)}: {remedy}"
     ]
 
 
@@ -291,7 +291,7 @@ def _na_values_option(strings: pd.Series[Any]) -> str:
     return " ".join(f"--na-values {value!r}" for value in strings.str.strip().unique()[:MAX_SHOWN_VALUES])
 
 
-def _list_values(values: pd.Series[Any]) -> str:
+def list_values(values: pd.Series[Any]) -> str:
     """Return the first distinct values with the number of a row of each."""
     shown = values.astype(str).drop_duplicates()
     listed = ", ".join(f"{value!r} in row {row}" for row, value in shown[:MAX_SHOWN_VALUES].items())
@@ -323,7 +323,7 @@ def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str], 
         (unparsed[other], "are not in the notation of the column and count as missing, write them like the others"),
     ):
         if len(named):
-            notes.append(f"values of {column.name!r} that {reason}: {len(named)} ({_list_values(named)})")
+            notes.append(f"values of {column.name!r} that {reason}: {len(named)} ({list_values(named)})")
     if spec.kind == "date":
         parts = _date_parts(values, [name.removeprefix(f"{spec.name} ").strip("()'") for name in spec.features])
         return parts.set_axis(list(spec.features), axis=1)
@@ -362,11 +362,11 @@ def _parse_column(
         contradicting = strings[numbers.notna() & parse_numbers(strings, trained).isna()]
         notes.append(
             f"numbers of {column.name!r} were read with {_describe_notation(notation)}, unlike those of training "
-            f"({_describe_notation(trained)}): {_list_values(contradicting if len(contradicting) else strings)}"
+            f"({_describe_notation(trained)}): {list_values(contradicting if len(contradicting) else strings)}"
         )
     currencies = strings.str.extract(f"({CURRENCY})", expand=False).dropna()
     if currencies.nunique() > 1:
-        listed = _list_values(currencies)
+        listed = list_values(currencies)
         notes.append(f"amounts of {column.name!r} in several currencies were not converted: {listed}")
     return numbers.reindex(column.index), noun
 
