@@ -666,3 +666,24 @@ def test_piped_output_is_utf_8(fitted: tuple[Path, Any]) -> None:
     assert result.exit_code == 0, result.output
     lines = result.stdout_bytes.decode("utf-8").splitlines()
     assert [line.split(",")[0] for line in lines] == ["row", *frame["row"]]
+
+
+@pytest.mark.parametrize("date_format, clock", [("%Y-%m-%d %H:%M", "10:30"), ("%m/%d/%Y", "")])
+def test_unusual_dates_are_shown_as_dates(date_format: str, clock: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = pd.Series(pd.date_range("2020-01-01", periods=90, freq="37h")).sample(
+        frac=1, random_state=0, ignore_index=True
+    )
+    y = rng.choice(["no", "yes"], 90)
+    frame = pd.DataFrame({"when": days.dt.strftime(date_format), "x": rng.normal(size=90), "y": y})
+    folder, new = tmp_path / "m", frame[:3].assign(when=pd.Timestamp(f"2050-03-01 {clock}").strftime(date_format))
+    run("fit", str(write(frame, tmp_path / "d.csv")), "--target", "y", "-o", str(folder), "--method", "stacked")
+    path = str(write(new, tmp_path / "new.csv"))
+    stderr = run("predict", str(folder), path, "-o", str(tmp_path / "out.csv")).stderr
+    (line,) = [line for line in stderr.splitlines() if "'when'" in line]
+    cells = pd.read_csv(tmp_path / "out.csv")["unusual_values"]
+    for text in (line, *cells, run("explain", str(folder), path).stdout):
+        assert "2050-03-01" in text
+        assert clock in text
+        assert "2020-01-01" in text
+        assert "(day)" not in text

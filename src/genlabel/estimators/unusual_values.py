@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,24 @@ def find_unusual_values(
     return frame.assign(column=[columns[i].name for i in frame["column"]])
 
 
-def describe_value(column: Any, value: Any, minimum: float, maximum: float) -> str:
+def restore_dates(values: pd.DataFrame, day_features: Mapping[Any, str]) -> pd.DataFrame:
+    """Return lines of `find_unusual_values` with dates in place of the day numbers of some features.
+
+    `day_features` has the name of the column of dates of each feature of days since 1970.
+    """
+    is_day = values["column"].isin(list(day_features))
+    if not is_day.any():
+        return values
+    limits = ["value", "minimum", "maximum"]
+    days = values[limits].astype(object)
+    dates = (
+        values.loc[is_day, limits].astype(float).apply(lambda column: pd.to_datetime(column, unit="D").dt.round("s"))
+    )
+    days[is_day] = dates.astype(object)
+    return values.assign(**days, column=values["column"].map(lambda name: day_features.get(name, name)))
+
+
+def describe_value(column: Any, value: Any, minimum: Any, maximum: Any) -> str:
     """Return an unusual value in words.
 
     >>> describe_value("amount", 9e8, 250.0, 18424.0)
@@ -57,6 +74,15 @@ def describe_value(column: Any, value: Any, minimum: float, maximum: float) -> s
     >>> describe_value("town", "Rome", float("nan"), float("nan"))
     "town = 'Rome' (not in training)"
     """
-    if np.isnan(minimum):
+    if pd.isna(minimum):
         return f"{column} = {str(value)!r} (not in training)"
-    return f"{column} = {value:.10g} (training: {minimum:.10g} to {maximum:.10g})"
+    return f"{column} = {format_limit(value)} (training: {format_limit(minimum)} to {format_limit(maximum)})"
+
+
+def format_limit(value: Any) -> str:
+    """Return a number or a date in words.
+
+    >>> format_limit(0.1), format_limit(pd.Timestamp("2024-05-31")), format_limit(pd.Timestamp("2024-05-31 12:30"))
+    ('0.1', '2024-05-31', '2024-05-31 12:30:00')
+    """
+    return str(value).removesuffix(" 00:00:00") if isinstance(value, pd.Timestamp) else f"{value:.10g}"

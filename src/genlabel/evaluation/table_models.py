@@ -25,7 +25,7 @@ from genlabel.data.tables.reading import replace_na_values
 from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
-from genlabel.estimators.unusual_values import describe_value
+from genlabel.estimators.unusual_values import describe_value, format_limit, restore_dates
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
@@ -312,7 +312,9 @@ class NewRows(NamedTuple):
                 notes.append(f"missing values of {name!r}, which had none in training: {missing}")
         y = spec.classes_of(frame, model.classes_)
         if y is not None:
-            notes += _note_unknown_labels(replace_na_values(frame[[spec.target]], spec.na_values)[spec.target], y, model)
+            notes += _note_unknown_labels(
+                replace_na_values(frame[[spec.target]], spec.na_values)[spec.target], y, model
+            )
         return cls(X, y, notes)
 
 
@@ -424,7 +426,7 @@ def predict_table(
         if hasattr(model.classifier, "typicality_"):
             columns["typicality"] = model.typicality(chunk)
         unusual = np.full(len(chunk), "", dtype=object)
-        for row, *value in model.unusual_values(chunk).itertuples(index=False):
+        for row, *value in _unusual_values(model, chunk).itertuples(index=False):
             unusual[row] += ("; " if unusual[row] else "") + describe_value(*value)
         columns["unusual_values"] = unusual
         parts.append(pd.DataFrame(columns))
@@ -456,21 +458,29 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
             f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
             f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
         )
-    groups = list(model.unusual_values(X).groupby("column", sort=False))
+    groups = list(_unusual_values(model, X).groupby("column", sort=False))
     for column, values in groups[:MAX_UNUSUAL_COLUMNS]:
         row, _, value, low, high = values.iloc[0]
-        if np.isnan(low):
+        if pd.isna(low):
             examples = values.drop_duplicates("value")[["value", "row"]][:3].to_numpy().tolist()
             shown = ", ".join(f"{str(text)[:50]!r} in row {number}" for text, number in examples)
             lines.append(f"values of {column!r} that training did not have: {len(values)} ({shown}, counted from 0)")
         else:
             lines.append(
-                f"unusual values of {column!r}, which was {low:.10g} to {high:.10g} in training: {len(values)}, "
-                f"such as {value:.10g} in row {row}, counted from 0"
+                f"unusual values of {column!r}, which was {format_limit(low)} to {format_limit(high)} in training: "
+                f"{len(values)}, such as {format_limit(value)} in row {row}, counted from 0"
             )
     if len(groups) > MAX_UNUSUAL_COLUMNS:
         lines.append(f"unusual values in {len(groups) - MAX_UNUSUAL_COLUMNS} more columns: see unusual_values")
     return lines
+
+
+def _unusual_values(model: LoadedModel, X: pd.DataFrame) -> pd.DataFrame:
+    """Return the unusual values of the rows of a file, with dates as dates."""
+    values = model.unusual_values(X)
+    if READ_SPEC not in model.extra:
+        return values
+    return restore_dates(values, TableReadSpec.from_plain(model.extra[READ_SPEC]).day_features)
 
 
 def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[np.int64]) -> dict[str, float]:

@@ -169,6 +169,12 @@ class TableReadSpec:
         with_missing = tuple(str(name) for name in table.X.columns[table.X.isna().any()])
         return cls(str(table.y.name), columns, features, with_missing, table.na_values, table.bin_edges)
 
+    @property
+    def day_features(self) -> dict[str, str]:
+        """The column of dates of each feature that counts days."""
+        dates = [column for column in self.columns if column.kind == "date"]
+        return {name: column.name for column in dates for name in column.features if name.rstrip("'").endswith("(day)")}
+
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, fit for JSON."""
         return json.loads(json.dumps(asdict(self)))
