@@ -1,4 +1,9 @@
-"""Unusual values: numbers far outside the range of their column in training, and categories that training never had."""
+"""Unusual values: numbers far outside the range of their column in training, and categories that training never had.
+
+A new category is unusual in a column of recurring categories alone: in a column of names or comments most new rows have
+one. The share of new rows with a new category is estimated by that of training rows whose category occurs once (Good,
+1953). Columns count in ascending order of this share, as long as it is at most 5 % in all of them together.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from genlabel.data.tables.columns import as_strings
 from genlabel.data.tables.table import EncodedColumn
 
+MAX_NEW_SHARE = 0.05
+"""Largest share of usual rows for which a new category may be reported, over all columns together."""
 MIN_RANGES_OUTSIDE = 1.0
 """Distance from the range of a column in training, in units of this range, from which on a number is unusual."""
 
@@ -28,14 +35,13 @@ def find_unusual_values(
     `minimum` and `maximum` are the ranges of the features in training, (d,). The result has the position of the row,
     the name of the column, the value, and the range of a column of numbers in training, which is NaN for a category.
     """
+    recurring = recurring_columns(columns)
     lowest, highest = (np.broadcast_to(np.asarray(limit), points.shape[1]) for limit in (minimum, maximum))
     lines: list[tuple[int, int, Any, float, float]] = []
     for i, column in enumerate(columns):
         if column.categories:
-            values = X[column.name]
-            unseen = values.notna() & ~as_strings(values.to_frame())[column.name].isin(column.categories)
-            rows = np.flatnonzero(unseen)
-            lines += [(int(row), i, values.iloc[row], np.nan, np.nan) for row in rows]
+            rows = np.flatnonzero(is_new_category(column, X)) if column.name in recurring else []
+            lines += [(int(row), i, X[column.name].iloc[row], np.nan, np.nan) for row in rows]
         else:
             (feature,) = column.features
             low, high = float(lowest[feature]), float(highest[feature])
@@ -47,6 +53,25 @@ def find_unusual_values(
     names = ["row", "column", "value", "minimum", "maximum"]
     frame = pd.DataFrame(lines, columns=names).astype({"value": object})
     return frame.assign(column=[columns[i].name for i in frame["column"]])
+
+
+def recurring_columns(columns: Sequence[EncodedColumn]) -> list[Any]:
+    """Return the names of the text columns in which a new category is unusual.
+
+    >>> town, comment = EncodedColumn("town", "text", range(3)), EncodedColumn("comment", "text", range(20))
+    >>> recurring_columns([comment._replace(new_share=0.6), town._replace(new_share=0.02)])
+    ['town']
+    """
+    text = sorted((column for column in columns if column.kind == "text"), key=lambda column: column.new_share)
+    total = np.cumsum([column.new_share for column in text])
+    return [column.name for column, share in zip(text, total, strict=True) if share <= MAX_NEW_SHARE]
+
+
+def is_new_category(column: EncodedColumn, X: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return whether each row of a table has a value in a text column that training did not have, (m,)."""
+    values = X[column.name]
+    known = as_strings(values.to_frame())[column.name].isin(column.categories)
+    return (values.notna() & ~known).to_numpy()
 
 
 def restore_dates(values: pd.DataFrame, day_features: Mapping[Any, str]) -> pd.DataFrame:

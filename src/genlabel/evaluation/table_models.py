@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import binom
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
@@ -25,7 +26,13 @@ from genlabel.data.tables.reading import replace_na_values
 from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
-from genlabel.estimators.unusual_values import describe_value, format_limit, restore_dates
+from genlabel.estimators.unusual_values import (
+    describe_value,
+    format_limit,
+    is_new_category,
+    recurring_columns,
+    restore_dates,
+)
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
@@ -46,6 +53,8 @@ MIN_BLANK_LOSS = 0.01
 """Increase of the log-loss without the values of a column, from which the column matters."""
 MIN_CHANCE_OF_GAPS = 0.01
 """Probability that all rows of a file lack a value by chance, below which that is unusual."""
+MIN_CHANCE_OF_NEW_CATEGORIES = 0.01
+"""Probability of as many new categories in a column by chance, below which a note tells them."""
 FIRST_FIT_SHARE = 0.4
 """Share of the time limit that the first fit may take."""
 MAX_NAMED_CLASSES = 8
@@ -472,7 +481,23 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
             )
     if len(groups) > MAX_UNUSUAL_COLUMNS:
         lines.append(f"unusual values in {len(groups) - MAX_UNUSUAL_COLUMNS} more columns: see unusual_values")
-    return lines
+    return [*lines, *_note_new_categories(model, X)]
+
+
+def _note_new_categories(model: LoadedModel, X: pd.DataFrame) -> list[str]:
+    """Return a note on each column whose new categories are usual, but more than would be expected."""
+    columns, notes = model.table_columns(), []
+    recurring = recurring_columns(columns)
+    for column in columns:
+        if column.kind != "text" or column.name in recurring:
+            continue
+        count, expected = int(is_new_category(column, X).sum()), column.new_share * len(X)
+        if binom.sf(count - 1, len(X), column.new_share) < MIN_CHANCE_OF_NEW_CATEGORIES:
+            notes.append(
+                f"{count} of {len(X)} values of {column.name!r} are new; about {expected:.0f} would be by the training "
+                "rows, so single ones are not marked as unusual"
+            )
+    return notes
 
 
 def _unusual_values(model: LoadedModel, X: pd.DataFrame) -> pd.DataFrame:
