@@ -20,8 +20,8 @@ from sklearn.pipeline import Pipeline
 from genlabel._arrays import chunks
 from genlabel._validation import check_choice
 from genlabel.data.tables import Table, TableReadSpec, make_splits, read_frame, table_pipeline
-from genlabel.data.tables.columns import list_values
 from genlabel.data.tables.files import join_names
+from genlabel.data.tables.mistakes import list_values
 from genlabel.data.tables.reading import replace_na_values
 from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows

@@ -12,6 +12,15 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from genlabel.data.tables.mistakes import (
+    MIN_NUMBER_SHARE,
+    describe_notation,
+    in_any_notation,
+    list_values,
+    note_capitals,
+    note_mostly_numbers,
+    note_sentinels,
+)
 from genlabel.data.tables.parse_values import (
     CURRENCY,
     MAX_UNPARSED_SHARE,
@@ -26,10 +35,6 @@ MAX_CATEGORIES = 20
 """Maximum of one-hot features of a string column; a numeric target with more distinct values may be a quantity."""
 MAX_ONCE_SHARE = 0.5
 """Share of the values of a string column that occur once, above which the column identifies rows."""
-MAX_SHOWN_VALUES = 3
-"""Values that a note names."""
-MIN_NUMBER_SHARE = 0.5
-"""Share of the values of a text column that are numbers or dates, from which a note says why it is text."""
 SECONDS_PER_DAY = 86_400.0
 MIN_DAYS_FOR_MONTH = 60
 """Days that dates must span for their month to be a feature."""
@@ -111,6 +116,8 @@ def plan_columns(
             reason = "it has a single value"
         else:
             reason = _identifier_reason(column, kind, distinct)
+        if not reason and kind in ("text", "number"):
+            notes += note_sentinels(to_float(column)) if kind == "number" else note_capitals(column)
         if reason:
             features = []
         elif kind == "date":
@@ -251,51 +258,8 @@ def _infer_kind(column: pd.Series[Any], notes: list[str], decimal: str) -> tuple
         notes.append(f"dates of {column.name!r} were read with the month first; no day is above 12")
     if date_format:
         return "date", date_format
-    notes += _note_mostly_numbers(without_gaps, numbers, notation)
+    notes += note_mostly_numbers(without_gaps, numbers, notation)
     return "text", ""
-
-
-def _note_mostly_numbers(strings: pd.Series[Any], numbers: pd.Series[Any], notation: str) -> list[str]:
-    """Return a note on a column of text whose strings are mostly numbers or dates: the others, and a remedy."""
-    kind, odd = "numbers", strings[numbers.isna()]
-    if len(odd) > MIN_NUMBER_SHARE * len(strings):
-        date_format = infer_date_format(strings, MIN_NUMBER_SHARE)
-        kind, odd = "dates", strings[parse_dates(strings, date_format).isna()] if date_format else strings
-    if len(odd) == len(strings) or strings.drop(odd.index).nunique() <= MAX_CATEGORIES:
-        return []
-    odd = odd[odd.map(odd.value_counts()).sort_values(ascending=False, kind="stable").index]
-    if kind == "dates":
-        remedy = "write all dates alike"
-    elif _in_another_notation(odd).mean() > MIN_NUMBER_SHARE:
-        remedy = f"write all numbers with {_describe_notation(notation)}"
-    else:
-        remedy = f"if they stand for missing values, add {_na_values_option(odd)}"
-    return [
-        f"column {strings.name!r} is text, although {len(strings) - len(odd)} of its {len(strings)} values are {kind}; "
-        f"the others are {list_values(odd)}: {remedy}"
-    ]
-
-
-def _in_another_notation(strings: pd.Series[Any]) -> pd.Series[Any]:
-    """Return whether each string is a number in any notation."""
-    parsed = [parse_numbers(strings, notation).notna() for notation in (".", ",", ".%", ",%")]
-    return pd.concat(parsed, axis=1).any(axis=1)
-
-
-def _describe_notation(notation: str) -> str:
-    mark = "decimal commas" if notation.startswith(",") else "decimal points"
-    return f"{mark} and percent signs" if notation.endswith("%") else mark
-
-
-def _na_values_option(strings: pd.Series[Any]) -> str:
-    return " ".join(f"--na-values {value!r}" for value in strings.str.strip().unique()[:MAX_SHOWN_VALUES])
-
-
-def list_values(values: pd.Series[Any]) -> str:
-    """Return the first distinct values with the number of a row of each."""
-    shown = values.astype(str).drop_duplicates()
-    listed = ", ".join(f"{value!r} in row {row}" for row, value in shown[:MAX_SHOWN_VALUES].items())
-    return f"{listed}{', ...' if len(shown) > MAX_SHOWN_VALUES else ''}, counted from 0"
 
 
 def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
@@ -317,7 +281,7 @@ def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str], 
     """Return the features of a column; values that cannot be parsed become missing values, with a note."""
     values, noun = _parse_column(column, spec, notes, decimal)
     unparsed = column[values.isna() & column.notna()].map(str)
-    other = _in_another_notation(unparsed) if noun == "numbers" else pd.Series(False, unparsed.index)
+    other = in_any_notation(unparsed) if noun == "numbers" else pd.Series(False, unparsed.index)
     for named, reason in (
         (unparsed[~other], f"are not {noun} and count as missing"),
         (unparsed[other], "are not in the notation of the column and count as missing, write them like the others"),
@@ -361,8 +325,8 @@ def _parse_column(
     if notation != trained:
         contradicting = strings[numbers.notna() & parse_numbers(strings, trained).isna()]
         notes.append(
-            f"numbers of {column.name!r} were read with {_describe_notation(notation)}, unlike those of training "
-            f"({_describe_notation(trained)}): {list_values(contradicting if len(contradicting) else strings)}"
+            f"numbers of {column.name!r} were read with {describe_notation(notation)}, unlike those of training "
+            f"({describe_notation(trained)}): {list_values(contradicting if len(contradicting) else strings)}"
         )
     currencies = strings.str.extract(f"({CURRENCY})", expand=False).dropna()
     if currencies.nunique() > 1:

@@ -44,6 +44,8 @@ NESTED_TYPES = (dict, list, tuple, np.ndarray)
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", r"\s+": "spaces"}
 MAX_SNIFFED_LINES = 60
 MAX_SNIFFED_VALUES = 5000
+UTF8_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
+"""A character of several bytes in UTF-8, which makes little sense in another encoding."""
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -142,10 +144,12 @@ class CsvDialect(NamedTuple):
     separator: str
     """A character, or the regular expression for spaces."""
     decimal: str = "."
+    mixed: bool = False
+    """True if some characters are in UTF-8 and others are not."""
 
     @property
     def notes(self) -> list[str]:
-        """At most one line that says what is unusual."""
+        """Lines that say what is unusual."""
         unusual = []
         if self.separator != ",":
             unusual.append(f"{SEPARATORS[self.separator]} between values")
@@ -153,7 +157,9 @@ class CsvDialect(NamedTuple):
             unusual.append("decimal commas")
         if not self.encoding.startswith("utf-8"):
             unusual.append(f"encoding {self.encoding}")
-        return [f"the file was read with {', '.join(unusual)}"] if unusual else []
+        notes = [f"the file was read with {', '.join(unusual)}"] if unusual else []
+        mixed = f"some characters are in UTF-8 and others in {self.encoding}, so some were read wrong; save it as UTF-8"
+        return [*notes, mixed] if self.mixed else notes
 
 
 def sniff_csv_dialect(content: bytes) -> CsvDialect:
@@ -165,7 +171,7 @@ def sniff_csv_dialect(content: bytes) -> CsvDialect:
     `csv.Sniffer` is not used: it guesses letters as separators, raises on one column, and knows no decimal comma.
 
     >>> sniff_csv_dialect(b"size;color\n0,5;red\n1,5;blue\n")
-    CsvDialect(encoding='utf-8', separator=';', decimal=',')
+    CsvDialect(encoding='utf-8', separator=';', decimal=',', mixed=False)
     """
     encodings_of_mark = [encoding for mark, encoding in BYTE_ORDER_MARKS.items() if content.startswith(mark)]
     for encoding in encodings_of_mark or ("utf-8", "cp1252", "latin-1"):
@@ -185,7 +191,8 @@ def sniff_csv_dialect(content: bytes) -> CsvDialect:
     values = pd.Series([v.strip() for row in _split_lines(lines[1:], separator) for v in row][:MAX_SNIFFED_VALUES])
     has_commas, has_points = (values.str.fullmatch(rf"[-+]?\d*{mark}\d+").any() for mark in (",", r"\."))
     undecided = "," if separator == ";" and has_commas and not has_points else "."
-    return CsvDialect(encoding, separator, infer_notation(values, undecided)[0])
+    mixed = not encoding.startswith("utf") and UTF8_CHARACTER.search(content) is not None
+    return CsvDialect(encoding, separator, infer_notation(values, undecided)[0], mixed)
 
 
 def _split_lines(lines: list[str], separator: str) -> list[list[str]]:

@@ -31,6 +31,7 @@ DAY_FORMATS = {
     r"\d{1,2}/\d{1,2}/\d{2}": ("%m/%d/%y", "%d/%m/%y"),
     r"\d{1,2}-\d{1,2}-\d{4}": ("%m-%d-%Y", "%d-%m-%Y"),
     r"\d{1,2}\.\d{1,2}\.\d{4}": ("%d.%m.%Y",),
+    r"\d{1,2}\.\d{1,2}\.\d{2}(?!\d)": ("%d.%m.%y",),
     r"\d{4}/\d{1,2}/\d{1,2}": ("%Y/%m/%d",),
     r"\d{1,2}[- ][A-Za-z]{3}[- ]\d{4}": ("%d-%b-%Y",),
     r"[A-Za-z]{3} \d{1,2}, \d{4}": ("%b %d, %Y",),
@@ -84,7 +85,8 @@ def is_placeholder(strings: pd.Series[Any]) -> pd.Series[Any]:
 
 def _parse(strings: pd.Series[Any], decimal: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
     """Return strings as numbers, NaN where that fails with this decimal mark, and whether they are percentages."""
-    bare = strings.astype(str).str.strip()
+    bare = strings.astype(str).str.strip().str.replace("\u2212", "-")
+    bare = bare.str.replace(r"^(.*\d)-$", r"-\1", regex=True)  # as accounting programs write it
     negative = bare.str.fullmatch(r"\(.*\)")
     bare = bare.where(~negative, bare.str.slice(1, -1))
     has_percent = bare.str.endswith("%")

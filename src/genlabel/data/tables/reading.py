@@ -6,6 +6,7 @@ The values of a target are its classes, unless it looks like a quantity: then th
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -28,7 +29,13 @@ from genlabel.data.tables.columns import (
     to_float,
 )
 from genlabel.data.tables.files import check_columns, missing_columns_error, read_frame, table_name
-from genlabel.data.tables.parse_values import MAX_UNPARSED_SHARE, NA_WORDS, infer_date_format, parse_numbers
+from genlabel.data.tables.parse_values import (
+    MAX_UNPARSED_SHARE,
+    NA_WORDS,
+    infer_date_format,
+    is_placeholder,
+    parse_numbers,
+)
 from genlabel.data.tables.table import Table
 
 
@@ -281,10 +288,13 @@ def _read_string_target(y: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
         alike = alike.sort_values(key=lambda column: column.map(str.casefold), kind="stable")
         shown = ", ".join(map(repr, alike))
         notes.append(f"classes that differ only in capitals: {shown}; if they are one class, fix the file")
-    for word in NA_WORDS:
+    same = names[parse_numbers(names).duplicated(keep=False) & parse_numbers(names).notna()]
+    if len(same):
+        notes.append(f"classes that are the same number: {', '.join(map(repr, same))}; if they are one, fix the file")
+    for word in [*NA_WORDS, *names[is_placeholder(names) & ~names.isin(NA_WORDS)]]:
         if count := int((labels == word).sum()):
             text = f"{word!r} in the target {y.name!r} is taken as a class of {count} rows"
-            notes.append(f"{text}; --na-values {word} makes it missing")
+            notes.append(f"{text}; --na-values={shlex.quote(word)} makes it missing")
     return labels
 
 
