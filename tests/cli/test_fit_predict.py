@@ -687,3 +687,13 @@ def test_unusual_dates_are_shown_as_dates(date_format: str, clock: str, tmp_path
         assert clock in text
         assert "2020-01-01" in text
         assert "(day)" not in text
+
+
+@pytest.mark.parametrize("n", [2, 4, 7])
+def test_very_small_tables_are_fitted_and_say_what_they_cannot_tell(n: int, tmp_path: Path) -> None:
+    frame = decisive_table().assign(y=["yes" if i % 3 == 0 else "no" for i in range(120)])[:n]
+    data, folder = write(frame, tmp_path / "d.csv"), tmp_path / "m"
+    result = run("fit", str(data), "--target", "y", "-o", str(folder), "--method", "stacked")
+    assert "nothing was held out: classes of 4 rows or more" in result.stdout
+    stderr = run("predict", str(folder), str(data)).stderr
+    assert f"lowest typicality is {1 / (1 + n):.2f}" in stderr

@@ -10,7 +10,7 @@ import pytest
 from genlabel.data.tables.columns import convert_columns, plan_columns
 from genlabel.data.tables.files import read_frame
 from genlabel.data.tables.parse_values import PLACEHOLDERS, parse_numbers
-from genlabel.data.tables.reading import read_target
+from genlabel.data.tables.targets import read_target
 
 N = 100
 NUMBERS = [f"{value:.3f}" for value in np.random.default_rng(0).normal(size=N)]

@@ -125,3 +125,15 @@ def test_currencies_are_not_mixed_silently() -> None:
 @pytest.mark.parametrize("text, value", [("1,23,456.50", 123456.5), ("1\u2019234.50", 1234.5), ("R$ 1,000.00", 1000.0)])
 def test_thousands_of_other_countries(text: str, value: float) -> None:
     assert parse_numbers(pd.Series([text])).tolist() == [value]
+
+
+def test_labels_that_contradict_the_notation_of_a_quantity_are_named(tmp_path: Path) -> None:
+    path, texts = tmp_path / "t.csv", [comma(value) for value in VALUES]
+    texts[4], texts[8] = "1,234.56", "on request"
+    path.write_text("\n".join(["x;price", *(f"{i % 7},5;{text}" for i, text in enumerate(texts))]))
+    table = read_table(path, "price", bins=2)
+    assert [note for note in table.notes if "'1,234.56' in row 4" in note and "'on request' in row 8" in note]
+    assert table.rows is not None
+    assert table.rows.tolist() == [i for i in range(60) if i not in (4, 8)]
+    above = np.array(VALUES)[table.rows] > table.bin_edges[0]
+    assert table.y.str.startswith("2").tolist() == above.tolist()

@@ -467,6 +467,11 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
             f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
             f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
         )
+        if (least := model.classifier.typicality_.report_["least"]) > TYPICALITY_THRESHOLD:
+            lines[0] = (
+                f"{unusual.sum()} of {len(X)} rows have an unusual value; the model has too few training rows to judge "
+                f"whole rows, since the lowest typicality is {least:.2f}"
+            )
     groups = list(_unusual_values(model, X).groupby("column", sort=False))
     for column, values in groups[:MAX_UNUSUAL_COLUMNS]:
         row, _, value, low, high = values.iloc[0]
@@ -533,6 +538,8 @@ def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     frequent = (table.y.map(table.y.value_counts()) >= MIN_CLASS_ROWS).to_numpy()
     rows, rare = np.flatnonzero(frequent), np.flatnonzero(~frequent)
     try:
+        if (n_classes := table.y[frequent].nunique()) < 2:
+            raise ValueError(f"classes of {MIN_CLASS_ROWS} rows or more: {n_classes}, and two are needed")
         train, test = make_splits(select_rows(table, frequent), 1, share, seed)[0]
     except ValueError as error:
         warnings.warn(f"nothing was held out: {error}", UserWarning, stacklevel=2)
