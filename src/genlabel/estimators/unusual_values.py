@@ -40,7 +40,8 @@ def find_unusual_values(
     lines: list[tuple[int, int, Any, float, float]] = []
     for i, column in enumerate(columns):
         if column.categories:
-            rows = np.flatnonzero(is_new_category(column, X)) if column.name in recurring else []
+            is_unusual = is_new_category(column, X) if column.name in recurring else np.zeros(len(points), dtype=bool)
+            rows = np.flatnonzero(is_unusual)
             lines += [(int(row), i, X[column.name].iloc[row], np.nan, np.nan) for row in rows]
         else:
             (feature,) = column.features
@@ -82,13 +83,11 @@ def restore_dates(values: pd.DataFrame, day_features: Mapping[Any, str]) -> pd.D
     is_day = values["column"].isin(list(day_features))
     if not is_day.any():
         return values
-    limits = ["value", "minimum", "maximum"]
-    days = values[limits].astype(object)
-    dates = (
-        values.loc[is_day, limits].astype(float).apply(lambda column: pd.to_datetime(column, unit="D").dt.round("s"))
-    )
-    days[is_day] = dates.astype(object)
-    return values.assign(**days, column=values["column"].map(lambda name: day_features.get(name, name)))
+    restored = values[["value", "minimum", "maximum"]].astype(object)
+    for name in restored:
+        days = np.asarray(restored.loc[is_day, name], dtype=np.float64)
+        restored.loc[is_day, name] = (pd.Timestamp(0) + pd.to_timedelta(days, unit="D")).round("s").astype(object)
+    return values.assign(**restored, column=values["column"].map(lambda name: day_features.get(name, name)))
 
 
 def describe_value(column: Any, value: Any, minimum: Any, maximum: Any) -> str:

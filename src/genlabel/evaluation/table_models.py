@@ -467,7 +467,7 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
             f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
             f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
         )
-        if (least := model.classifier.typicality_.report_["least"]) > TYPICALITY_THRESHOLD:
+        if (least := 1.0 / (1.0 + model.classifier.typicality_.size_)) > TYPICALITY_THRESHOLD:
             lines[0] = (
                 f"{unusual.sum()} of {len(X)} rows have an unusual value; the model has too few training rows to judge "
                 f"whole rows, since the lowest typicality is {least:.2f}"

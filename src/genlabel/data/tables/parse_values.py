@@ -98,7 +98,8 @@ def _parse(strings: pd.Series[Any], decimal: str) -> tuple[pd.Series[Any], pd.Se
     grouped = bare.str.fullmatch(GROUPED)
     bare = bare.where(~grouped, bare.str.replace(rf",|{SPACES}", "", regex=True))
     numbers = pd.to_numeric(bare, errors="coerce").astype("float64")
-    return numbers * np.where(has_percent, 0.01, 1.0) * np.where(negative, -1.0, 1.0), has_percent
+    scale = np.where(has_percent, 0.01, 1.0) * np.where(negative, -1.0, 1.0)
+    return numbers.mul(pd.Series(scale, index=strings.index)), has_percent
 
 
 def infer_date_format(strings: pd.Series[Any], min_share: float = 1 - MAX_UNPARSED_SHARE) -> str:
