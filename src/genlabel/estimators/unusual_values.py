@@ -84,7 +84,7 @@ def restore_dates(values: pd.DataFrame, day_features: Mapping[Any, str]) -> pd.D
     if not is_day.any():
         return values
     restored = values[["value", "minimum", "maximum"]].astype(object)
-    for name in restored:
+    for name in ("value", "minimum", "maximum"):
         days = np.asarray(restored.loc[is_day, name], dtype=np.float64)
         restored.loc[is_day, name] = (pd.Timestamp(0) + pd.to_timedelta(days, unit="D")).round("s").astype(object)
     return values.assign(**restored, column=values["column"].map(lambda name: day_features.get(name, name)))

@@ -282,9 +282,10 @@ def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str], 
     values, noun = _parse_column(column, spec, notes, decimal)
     unparsed = column[values.isna() & column.notna()].map(str)
     other = in_any_notation(unparsed) if noun == "numbers" else pd.Series(False, unparsed.index)
+    written = f"not written with {describe_notation(spec.format or '.', unparsed)}, as the column is,"
     for named, reason in (
         (unparsed[~other], f"are not {noun} and count as missing"),
-        (unparsed[other], "are not in the notation of the column and count as missing, write them like the others"),
+        (unparsed[other], f"are {written} and count as missing"),
     ):
         if len(named):
             notes.append(f"values of {column.name!r} that {reason}: {len(named)} ({list_values(named)})")

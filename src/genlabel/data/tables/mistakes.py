@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -53,7 +54,7 @@ def note_mostly_numbers(strings: pd.Series[Any], numbers: pd.Series[Any], notati
     elif kind == "numbers with a unit":
         remedy = f"remove the unit, as in {list_values(of_kind[:1])}"
     elif in_any_notation(odd).mean() > MIN_NUMBER_SHARE:
-        remedy = f"write all numbers with {describe_notation(notation)}"
+        remedy = f"write all numbers with {describe_notation(notation, odd)}"
     else:
         options = [f"--na-values={shlex.quote(value)}" for value in odd.str.strip().unique()[:MAX_SHOWN_VALUES]]
         remedy = f"missing values? Add {' '.join(options)}"
@@ -106,14 +107,16 @@ def in_any_notation(strings: pd.Series[Any]) -> pd.Series[Any]:
     return pd.concat(parsed, axis=1).any(axis=1)
 
 
-def describe_notation(notation: str) -> str:
-    """Return a notation of `infer_notation` in words.
+def describe_notation(notation: str, others: Iterable[str] = ()) -> str:
+    """Return a notation of `infer_notation` in words, as far as `others` are not written so.
 
-    >>> describe_notation(",%")
-    'decimal commas and percent signs'
+    >>> describe_notation(",%"), describe_notation(".", ["0,5"]), describe_notation(".", ["12%"])
+    ('decimal commas and percent signs', 'decimal points', 'decimal points and no percent signs')
     """
     mark = "decimal commas" if notation.startswith(",") else "decimal points"
-    return f"{mark} and {'' if notation.endswith('%') else 'no '}percent signs"
+    if notation.endswith("%"):
+        return f"{mark} and percent signs"
+    return f"{mark} and no percent signs" if any("%" in text for text in others) else mark
 
 
 def list_values(values: pd.Series[Any]) -> str:
