@@ -343,8 +343,12 @@ def _notation_here(strings: pd.Series[Any], trained: str, decimal: str) -> str:
     or the file has decimal commas.
     """
     other = ("." if trained[0] == "," else ",") + trained[1:]
-    in_trained, in_other = (parse_numbers(strings, notation).notna() for notation in (trained, other))
-    if (in_trained & ~in_other).any() or not ((in_other & ~in_trained).any() or other[0] == "," == decimal):
+    has_other_mark = other[0] == "," == decimal
+    in_trained = parse_numbers(strings, trained).notna()
+    if in_trained.all() and not has_other_mark:
+        return trained
+    in_other = parse_numbers(strings, other).notna()
+    if (in_trained & ~in_other).any() or not ((in_other & ~in_trained).any() or has_other_mark):
         return trained
     return other
 

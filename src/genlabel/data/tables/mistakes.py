@@ -22,6 +22,8 @@ WITH_UNIT = r"[-+]?\d+(?:[.,]\d+)?\s*[^\W\d_][^\d,;]*"
 SENTINEL = re.compile(r"-?9{2,}|-?9{2,}8")
 """A number that often stands for a missing value: -999, 99998."""
 MIN_SENTINEL_ROWS = 2
+SAMPLE_SIZE = 2000
+"""Values of a text column that are examined before all values are."""
 
 
 def note_mostly_numbers(strings: pd.Series[Any], numbers: pd.Series[Any], notation: str) -> list[str]:
@@ -33,6 +35,9 @@ def note_mostly_numbers(strings: pd.Series[Any], numbers: pd.Series[Any], notati
     >>> note_mostly_numbers(strings, pd.to_numeric(strings, errors="coerce"), ".")[0].split("; ")[1]
     "the others are 'on request' in row 60, counted from 0: missing values? Add --na-values='on request'"
     """
+    step = len(strings) // SAMPLE_SIZE + 1
+    if step > 1 and not note_mostly_numbers(strings[::step], numbers[::step], notation):
+        return []
     stripped = strings.str.strip()
     matches = {pattern: stripped.str.fullmatch(f"(?:{pattern}).*") for pattern in (ISO, *DAY_FORMATS)}
     date_format = infer_date_format(strings, MIN_NUMBER_SHARE)
