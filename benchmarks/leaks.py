@@ -26,7 +26,7 @@ from genlabel.data.tables.table import drop_rare_classes
 PLANTED = "planted"
 FINDINGS = {
     "numbers the rows": ROW_ID,
-    "alone gives the class": "alone gives the class",
+    "alone gives the class": "of the rows (--force-include",
     "names groups": "groups of rows",
     "copies": "equal rows stay",
     "equal, but no copies": "split like other rows",

@@ -2,6 +2,7 @@
 
     python benchmarks/typicality.py --first 20 --json build/typicality.json
     python benchmarks/typicality.py --report results/typicality.json
+    python benchmarks/typicality.py --first 20 --free-text
 
 Unusual rows are test rows of a dataset
 
@@ -13,7 +14,8 @@ Unusual rows are test rows of a dataset
 A row is flagged by `typicality` at the threshold of the library, by `unusual_values`, or by one of the two, which is
 the alarm of `genlabel predict`. The local outlier factor of scikit-learn, calibrated as typicality is, by the held-out
 rows of the same folds, takes the place of typicality. "named" is the share of the changed values that `unusual_values`
-names. Needs the OpenML datasets of a manifest (environment variable GENLABEL_DATA_HOME).
+names. With `--free-text` a column of as many names as rows, drawn at random, is added to each dataset. Needs the OpenML
+datasets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
 import argparse
@@ -197,6 +199,13 @@ def load(number: int, home: Path | None, seed: int) -> tuple[str, pd.DataFrame, 
     return table.name, X.iloc[train], pd.factorize(table.y)[0][train], X.iloc[test[:MAX_TEST_ROWS]]
 
 
+def add_free_text(train: pd.DataFrame, test: pd.DataFrame, rng: np.random.Generator) -> list[pd.DataFrame]:
+    """Add a column of names to the rows: about one in three of the test rows has a name that training does not have."""
+    return [
+        X.assign(**{"free text": [f"name {i}" for i in rng.integers(0, len(train), len(X))]}) for X in (train, test)
+    ]
+
+
 def report(records: list[dict[str, Any]]) -> pd.DataFrame:
     """Return means over the datasets, a line for each kind of rows."""
     kinds = dict.fromkeys(kind for record in records for kind in record["kinds"])
@@ -213,6 +222,7 @@ def main() -> None:
     parser.add_argument("--max-rows", type=int, default=2000)
     parser.add_argument("--max-features", type=int, default=20)
     parser.add_argument("--first", type=int, help="number of datasets, from the first on")
+    parser.add_argument("--free-text", action="store_true", help="add a column of names to each dataset")
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits and of the unusual rows")
     parser.add_argument("--json", type=Path, help="write the records there; datasets that it holds are not repeated")
     parser.add_argument("--report", type=Path, help="measure nothing, report these records")
@@ -227,7 +237,7 @@ def main() -> None:
 def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     limits = {"max_features": args.max_features, "min_rows": 100, "max_rows": args.max_rows}
     numbers = dataset_ids(args.data_home, **limits)
-    settings = {"seed": args.seed, "threshold": TYPICALITY_THRESHOLD}
+    settings = {"seed": args.seed, "threshold": TYPICALITY_THRESHOLD} | ({"free_text": True} if args.free_text else {})
     records = {record["id"]: record for record in read_records(args.json, settings)}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -236,6 +246,8 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
                 name, train, y, test = load(number, args.data_home, args.seed)
                 other = load(numbers[(index + 1) % len(numbers)], args.data_home, args.seed)[1]
                 rng = np.random.default_rng([args.seed, number])
+                if args.free_text:
+                    train, test = add_free_text(train, test, rng)
                 kinds = {"test rows": (test, []), **make_unusual(test, train, other, rng)}
                 shares = measure(train, y, kinds)
                 records[number] = {"id": number, "name": name, "n": len(train), "d": train.shape[1], "kinds": shares}

@@ -59,9 +59,17 @@ def test_lines_and_values_are_those_of_the_columns_of_the_file(folder: Path) -> 
     lines = pd.read_csv(folder / "out.csv", dtype={"value": str}, keep_default_na=False)
     raw = raw_table().astype(str)
     names = ["since", "spent", "town", "calls"]  # one line for a date, although it makes several features
-    assert sorted(zip(lines["row"], lines["column"], lines["value"], strict=True)) == sorted(
+    as_written = lines["value"].str.split(" = ").str[0]
+    assert sorted(zip(lines["row"], lines["column"], as_written, strict=True)) == sorted(
         (row, name, raw[name][row]) for row in (3, 7) for name in names
     )
+    read_as = {
+        "since": pd.to_datetime(raw["since"]).astype(str),
+        "spent": raw["spent"].str.replace("[$,]", "", regex=True),
+    }
+    for row, name, value in lines.loc[lines["column"].isin(read_as), ["row", "column", "value"]].to_numpy():
+        number = value.split(" = ")[1]
+        assert number == read_as[name][row] or float(number) == float(read_as[name][row])
     model = load_model(folder / "m")
     proba = model.predict_proba(NewRows.of(model, folder / "d.csv").X.iloc[[3, 7]])
     total = lines.groupby("row")["contribution"].sum() + lines.groupby("row")["background"].first()

@@ -237,8 +237,8 @@ def test_new_and_unusual_values_are_counted_in_one_line(fitted: tuple[Path, Any]
         "code": "1 ('2' in row 7, counted from 0)",
         "number": "1, such as 1000000 in row 7",
         "share": ": 3",
-        "member": "1 ('maybe')",
-        "price": "1 ('dear')",
+        "member": "1 ('maybe' in row 5, counted from 0)",
+        "price": "1 ('dear' in row 6, counted from 0)",
     }
     for column, count in expected.items():
         assert len([line for line in lines if f"'{column}'" in line and count in line]) == 1
@@ -264,6 +264,18 @@ def test_scores_equal_scikit_learn(fitted: tuple[Path, Any]) -> None:
     assert line in result.stderr
     without = run("predict", str(folder / "m"), str(write(frame.drop(columns="paid"), folder / "t.csv")))
     assert "accuracy" not in without.stderr
+
+
+@pytest.mark.parametrize("labels", [["maybe"], ["maybe", "yes"], ["yes", ""], [""]])
+def test_labels_that_training_did_not_have_are_named(labels: list[str], tmp_path: Path) -> None:
+    frame = decisive_table()
+    data, folder = write(frame, tmp_path / "d.csv"), tmp_path / "m"
+    run("fit", str(data), "--target", "y", "-o", str(folder), "--method", "stacked", "--test-size", "0")
+    new = write(frame[: len(labels)].assign(y=labels), tmp_path / "new.csv")
+    lines = run("predict", str(folder), str(new)).stderr.splitlines()
+    named = [line for line in lines if "'y'" in line and "'maybe' in row 0" in line]
+    assert len(named) == ("maybe" in labels)
+    assert len([line for line in lines if "log-loss" in line]) == ("yes" in labels)
 
 
 def test_errors_of_predict_name_the_cause(fitted: tuple[Path, Any], tmp_path: Path) -> None:
@@ -505,9 +517,33 @@ def test_predict_names_an_empty_column_that_mattered(tmp_path: Path) -> None:
         assert f"{share:.1f} %" in note or f"{share:.0f} %" in note
     assert notes(frame) == []
     assert notes(frame.assign(boat="")[:2]) == []  # two rows without a boat are usual
-    assert notes(frame.assign(noise="")) == []
+    (note,) = notes(frame.assign(noise=""))  # it has no effect
+    noise = genlabel.load_model(folder).extra["column_effects"]["noise"]
+    assert f"{noise[4]:.3f} instead of {noise[3]:.3f}" in note
     run("fit", str(data), "--target", "y", "-o", str(folder), *QUICK, *ONCE, "--force")  # effects are not known
     assert "'boat'" in notes(frame.assign(boat=""))[0]
+
+
+def test_predict_tells_the_joint_effect_of_empty_columns(tmp_path: Path) -> None:
+    """Each of two copies of a column is idle without the other; the note has the scores without both."""
+    rng = np.random.default_rng(0)
+    y = rng.random(120) < 0.5
+    first = (2.5 * y + rng.normal(size=120)).round(3)
+    frame = pd.DataFrame({"first": first, "second": first, "other": rng.normal(size=120).round(3)})
+    data = write(frame.assign(y=np.where(y, "yes", "no")), tmp_path / "d.csv")
+    for keep in ("--training-rows", "--no-training-rows"):
+        folder = tmp_path / keep
+        run("fit", str(data), "--target", "y", "-o", str(folder), "--method", "stacked", keep)
+        new = write(frame.assign(first="", second=""), tmp_path / "new.csv")
+        lines = run("predict", str(folder), str(new)).stderr.splitlines()
+        (note,) = [line for line in lines if "'first'" in line or "'second'" in line]
+        assert "'first', 'second'" in note
+        if keep == "--training-rows":
+            model = genlabel.load_model(folder)
+            rows = model.training_rows
+            for X in (rows.X, rows.X.assign(first=np.nan, second=np.nan)):
+                assert f"{100 * accuracy_score(rows.y, model.predict(X)):.1f} %" in note
+                assert f"{log_loss(rows.y, model.predict_proba(X)):.3f}" in note
 
 
 def test_effects_of_columns_equal_scores_of_blank_rows() -> None:
@@ -521,8 +557,8 @@ def test_effects_of_columns_equal_scores_of_blank_rows() -> None:
         blank = table.X[60:].assign(**{name: None})
         assert effect.accuracy == accuracy_score(frame["y"][60:], model.predict(table.X[60:]))
         assert effect.accuracy_if_blank == accuracy_score(frame["y"][60:], model.predict(blank))
-        losses = [log_loss(frame["y"][60:], model.predict_proba(X)) for X in (blank, table.X[60:])]
-        assert effect.loss_if_blank == pytest.approx(losses[0] - losses[1])
+        losses = [log_loss(frame["y"][60:], model.predict_proba(X)) for X in (table.X[60:], blank)]
+        assert [effect.loss, effect.loss_if_blank] == pytest.approx(losses)
 
 
 def test_options_of_classes_name_what_is_wrong(fitted: tuple[Path, Any], tmp_path: Path) -> None:
@@ -630,3 +666,34 @@ def test_piped_output_is_utf_8(fitted: tuple[Path, Any]) -> None:
     assert result.exit_code == 0, result.output
     lines = result.stdout_bytes.decode("utf-8").splitlines()
     assert [line.split(",")[0] for line in lines] == ["row", *frame["row"]]
+
+
+@pytest.mark.parametrize("date_format, clock", [("%Y-%m-%d %H:%M", "10:30"), ("%m/%d/%Y", "")])
+def test_unusual_dates_are_shown_as_dates(date_format: str, clock: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = pd.Series(pd.date_range("2020-01-01", periods=90, freq="37h")).sample(
+        frac=1, random_state=0, ignore_index=True
+    )
+    y = rng.choice(["no", "yes"], 90)
+    frame = pd.DataFrame({"when": days.dt.strftime(date_format), "x": rng.normal(size=90), "y": y})
+    folder, new = tmp_path / "m", frame[:3].assign(when=pd.Timestamp(f"2050-03-01 {clock}").strftime(date_format))
+    run("fit", str(write(frame, tmp_path / "d.csv")), "--target", "y", "-o", str(folder), "--method", "stacked")
+    path = str(write(new, tmp_path / "new.csv"))
+    stderr = run("predict", str(folder), path, "-o", str(tmp_path / "out.csv")).stderr
+    (line,) = [line for line in stderr.splitlines() if "'when'" in line]
+    cells = pd.read_csv(tmp_path / "out.csv")["unusual_values"]
+    for text in (line, *cells, run("explain", str(folder), path).stdout):
+        assert "2050-03-01" in text
+        assert clock in text
+        assert "2020-01-01" in text
+        assert "(day)" not in text
+
+
+@pytest.mark.parametrize("n", [2, 4, 7])
+def test_very_small_tables_are_fitted_and_say_what_they_cannot_tell(n: int, tmp_path: Path) -> None:
+    frame = decisive_table().assign(y=["yes" if i % 3 == 0 else "no" for i in range(120)])[:n]
+    data, folder = write(frame, tmp_path / "d.csv"), tmp_path / "m"
+    result = run("fit", str(data), "--target", "y", "-o", str(folder), "--method", "stacked")
+    assert "nothing was held out: classes of 4 rows or more" in result.stdout
+    stderr = run("predict", str(folder), str(data)).stderr
+    assert f"lowest typicality is {1 / (1 + n):.2f}" in stderr

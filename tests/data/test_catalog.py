@@ -91,7 +91,7 @@ def test_strings_among_numbers_are_missing_and_ids_are_dropped(tmp_path: Path) -
     assert table.X["a"][8] == 2.0
     assert table.notes == [
         "left out column 'uuid': 100 % of its values occur in one row only, so it looks like an identifier",
-        "values of 'a' that are not numbers and count as missing: 1 ('?')",
+        "values of 'a' that are not numbers and count as missing: 1 ('?' in row 7, counted from 0)",
     ]
 
 

@@ -264,3 +264,27 @@ def test_a_daily_date_is_left_out_by_the_name_of_its_column(tmp_path: Path) -> N
     assert "when (weekday)" in clean.X
     assert any("--time 'when'" in note for note in clean.notes)
     assert "when (day)" in drop_leaks(read, force_include=["when"]).X
+
+
+@pytest.mark.parametrize("kind", ["gaps", "years"])
+def test_a_date_that_tells_the_class_has_one_note_and_leaves_as_a_whole(kind: str, tmp_path: Path) -> None:
+    rng, table = np.random.default_rng(0), leak_free()
+    yes = (table.y == "yes").to_numpy()
+    hours = rng.integers(0, 9000, N) + (0 if kind == "gaps" else 30_000 * yes)
+    dates = (pd.Timestamp("2021-01-01") + pd.to_timedelta(hours, "h")).strftime("%Y-%m-%d %H:%M").to_numpy()
+    paid = np.where(yes | (rng.random(N) < 0.02), dates, "") if kind == "gaps" else dates
+    table.X.assign(paid=paid, y=table.y).to_csv(tmp_path / "t.csv", index=False)
+    read = read_table(tmp_path / "t.csv", "y")
+    features = [name for name in read.X if name.startswith("paid")]
+    assert len(features) == 4
+    clean = drop_leaks(read)
+    assert [name for name in features if name in clean.X] == (features if kind == "gaps" else [])
+    (note,) = [note for note in clean.notes if "paid" in note]
+    assert "'paid'" in note
+    assert "(day)" not in note
+    if kind == "gaps":  # the effect is that of all parts of the date
+        without = [float(share) for share in re.findall(r"(\d+\.\d) %", note)][-1]
+        other = [name for name in read.X if name not in features and name != "town"]
+        forest = cross_val_score(RandomForestClassifier(50, random_state=0), read.X[other], table.y, cv=3).mean()
+        assert without / 100 == pytest.approx(forest, abs=0.06)
+    assert [name for name in features if name in drop_leaks(read, force_include=["paid"]).X] == features

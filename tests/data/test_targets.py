@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.data.tables.reading import read_target
+from genlabel.data.tables.targets import read_target
 
 RNG = np.random.default_rng(0)
 PRICES = RNG.integers(100, 900, 400)

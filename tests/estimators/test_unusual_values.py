@@ -175,3 +175,27 @@ def test_pages_state_the_threshold_of_the_library() -> None:
     ]
     assert len(stated) >= 4
     assert {number for _, number in stated} == {TYPICALITY_THRESHOLD}, stated
+
+
+@pytest.mark.parametrize("share, names", [(0.0, 6), (0.37, 200), (0.45, 250)])
+def test_new_names_are_unusual_only_where_names_recur(share: float, names: int, tmp_path: Path) -> None:
+    """Where most names are rare, a new one is usual: rows are not marked, but more new names than usual are told."""
+    rng = np.random.default_rng(0)
+
+    def draw(count: int) -> pd.DataFrame:
+        text = {"who": [f"name {i}" for i in rng.integers(0, names, count)], "town": rng.choice(list("uvw"), count)}
+        return pd.DataFrame({"x": rng.normal(size=count), **text})
+
+    train, usual, y = draw(200), draw(60), rng.integers(0, 2, 200)
+    fitted = table_pipeline(train, GenerativeClassifier("gaussian")).fit(train, y)
+    (column,) = [column for column in LoadedModel(fitted).table_columns() if column.name == "who"]
+    is_new = ~usual["who"].isin(train["who"])
+    assert column.new_share == (~train["who"].duplicated(keep=False)).mean() == pytest.approx(share, abs=0.1)
+    assert is_new.mean() == pytest.approx(column.new_share, abs=0.15)
+    for model in (LoadedModel(fitted), load_model(save_model(fitted, tmp_path / "m"))):
+        values = model.unusual_values(usual.assign(town="Rome"))
+        assert values["column"].tolist().count("town") == 60
+        assert values["column"].tolist().count("who") == (is_new.sum() if share == 0 else 0)
+        for new, is_told in ((usual, False), (usual.assign(who=[f"other {i}" for i in range(60)]), True)):
+            lines = describe_unusual_rows(model, new, predict_table(model, new))
+            assert any("'who'" in line and "60" in line for line in lines) == is_told

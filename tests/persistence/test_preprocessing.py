@@ -70,7 +70,7 @@ def test_other_preparations_are_refused() -> None:
         ColumnTransformer([("numbers", StandardScaler(), ["a"])]),
         ColumnTransformer([("text", OneHotEncoder(drop="first"), ["t"])]),
         ColumnTransformer([("numbers", "passthrough", ["a"])], remainder="drop"),
-        fitted(X).set_params(text__onehotencoder__min_frequency=2),
+        fitted(X).set_params(text__categoryencoder__min_frequency=2),
     ]
     for columns in foreign:
         with pytest.raises(PersistenceError, match="table_pipeline"):

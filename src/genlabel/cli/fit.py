@@ -196,10 +196,13 @@ def _holdout_lines(held_out: HoldoutScores | None) -> list[str]:
 
 
 def _column_lines(columns: dict[str, ColumnEffect]) -> list[str]:
-    """Return a line on the columns without which the accuracy on held-out rows falls most."""
-    effects = {name: effect for name, effect in columns.items() if effect.accuracy_if_blank < effect.accuracy - 0.01}
-    largest = sorted(effects, key=lambda name: effects[name].accuracy_if_blank)[:MAX_COLUMNS]
-    shares = [f"{name} {100 * effects[name].accuracy_if_blank:.1f} %" for name in largest]
+    """Return a line on the columns without which the log-loss on held-out rows rises most."""
+    effects = {name: effect for name, effect in columns.items() if effect.matters}
+    largest = sorted(effects, key=lambda name: -effects[name].loss_if_blank)[:MAX_COLUMNS]
+    shares = [
+        f"{name} {100 * effects[name].accuracy_if_blank:.1f} % (log-loss {effects[name].loss_if_blank:.3f})"
+        for name in largest
+    ]
     return [f"right if all values of one column were missing: {', '.join(shares)}"] if shares else []
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from genlabel._arrays import as_rng
 from genlabel._validation import check_choice, check_count
 from genlabel.data.tables.files import join_names
-from genlabel.estimators.unusual_values import describe_value
+from genlabel.estimators.unusual_values import describe_value, restore_dates
 from genlabel.evaluation.shapley import Array, PredictMixed, ShapleyValues, draw_orders, exact_shapley, sampled_shapley
 from genlabel.persistence import LoadedModel
 from genlabel.persistence.model import classifier_of
@@ -254,7 +254,7 @@ def explain(
         neighbors=neighbors,
         neighbor_values=_shown_values(rows.X.iloc[neighbor_positions], columns),
         **_typicality(loaded, frame, columns),
-        unusual_values=_unusual_values(loaded, frame),
+        unusual_values=_unusual_values(loaded, frame, columns),
     )
 
 
@@ -373,20 +373,29 @@ def _typicality(model: LoadedModel, frame: pd.DataFrame, columns: Mapping[str, l
     return {"typicality": model.typicality(rows), "typicality_gain": np.stack(of_columns, axis=1)}
 
 
-def _unusual_values(model: LoadedModel, frame: pd.DataFrame) -> list[str]:
+def _unusual_values(model: LoadedModel, frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> list[str]:
     """Return the values of each row that are unlike training by themselves, in words, (m,)."""
     words: list[list[str]] = [[] for _ in range(len(frame))]
-    for row, *value in model.unusual_values(_as_input(model, frame)).itertuples(index=False):
+    values = restore_dates(
+        model.unusual_values(_as_input(model, frame)), {f"{name} (day)": name for name in _date_groups(frame, columns)}
+    )
+    for row, *value in values.itertuples(index=False):
         words[row].append(describe_value(*value))
     return ["; ".join(texts) for texts in words]
+
+
+def _date_groups(frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> list[str]:
+    """Return the groups of features that are parts of a date."""
+    return [name for name, positions in columns.items() if frame.columns[positions[0]] == f"{name} (day)"]
 
 
 def _shown_values(frame: pd.DataFrame, columns: Mapping[str, list[int]]) -> pd.DataFrame:
     """Return the value of each column; those of a group are joined, and the parts of a date are shown as the date."""
     shown: dict[str, Any] = {}
+    dates = _date_groups(frame, columns)
     for name, positions in columns.items():
         parts = [frame.iloc[:, position] for position in positions]
-        if parts[0].name == f"{name} (day)":
+        if name in dates:
             shown[name] = pd.to_datetime(parts[0], unit="D").dt.date.astype(object)
         elif len(parts) == 1:
             shown[name] = parts[0].astype(object)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 
 from genlabel.data.tables import Table, TableReadSpec, make_splits
+from genlabel.data.tables.columns import TRUTH_VALUES
 from genlabel.data.tables.files import read_raw
+from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
 from genlabel.data.tables.table import select_rows
 from genlabel.evaluation.explanation import Explanation, explain
 from genlabel.evaluation.table_models import READ_SPEC, NewRows, fit_table
@@ -36,7 +40,8 @@ def explain_file(
     """Explain predictions for the rows of a file with numbers `rows`, or the first `max_rows`; also return notes.
 
     `train` is the file of the training table; by default the rows that the model has kept are used. Values are those of
-    the file. `options` are those of :func:`explain`; `on_start` is called with the number of rows.
+    the file, such as "1.234,50", with the number or date that was read where that is written otherwise. `options` are
+    those of :func:`explain`; `on_start` is called with the number of rows.
     """
     new = NewRows.of(model, path)
     n = len(new.X)
@@ -59,7 +64,7 @@ def explain_file(
     explanation = explain(model, new.X.iloc[numbers], **options)
     shown, raw = explanation.values.copy(), read_raw(path).iloc[numbers]
     for name in shown.columns.intersection(raw.columns):
-        shown[name] = raw[name].to_numpy()
+        shown[name] = [_value_with_reading(*pair) for pair in zip(raw[name], shown[name], strict=True)]
     more = [f"{n - len(numbers)} more rows are not explained; name rows with --row, or raise --first"]
     return replace(explanation, values=shown), [*new.notes, *(more if not rows and n > len(numbers) else [])]
 
@@ -96,3 +101,21 @@ def _file_columns(spec: TableReadSpec) -> dict[str, list[str]]:
     """Return the features of each column of a file that makes others than itself, such as parts of a date."""
     used = {column.name: [name for name in column.features if name in spec.features] for column in spec.columns}
     return {name: features for name, features in used.items() if features != [name]}
+
+
+def _value_with_reading(raw: Any, value: Any) -> Any:
+    """Return a value as it is written in the file, and as it was read if that is not the same.
+
+    >>> [_value_with_reading("1.5", 1.5), _value_with_reading("1.234,5", 1234.5), _value_with_reading("?", None)]
+    ['1.5', '1.234,5 = 1234.5', '? = (missing)']
+    """
+    text = str(raw).strip()
+    if pd.isna(raw) or not text:
+        return raw
+    if pd.isna(value):
+        return raw if text in (*MACHINE_NA, *NA_WORDS) else f"{text} = (missing)"
+    if isinstance(value, date):
+        return raw if text.startswith(str(value)) else f"{text} = {value}"
+    if isinstance(value, float) and pd.to_numeric(text, errors="coerce") != value and text.lower() not in TRUTH_VALUES:
+        return f"{text} = {value:.10g}"
+    return raw

@@ -13,20 +13,31 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import binom
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from genlabel._arrays import chunks
 from genlabel._validation import check_choice
 from genlabel.data.tables import Table, TableReadSpec, make_splits, read_frame, table_pipeline
+from genlabel.data.tables.files import join_names
+from genlabel.data.tables.mistakes import list_values
+from genlabel.data.tables.reading import replace_na_values
 from genlabel.data.tables.splits import Split
 from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
-from genlabel.estimators.unusual_values import describe_value
+from genlabel.estimators.unusual_values import (
+    describe_value,
+    format_limit,
+    is_new_category,
+    recurring_columns,
+    restore_dates,
+)
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, save_model
+from genlabel.persistence.model import classifier_of
 
 TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "plain training", "stacked": "stacked density"}
 """Methods that can be fitted -> their names in a comparison."""
@@ -42,8 +53,12 @@ MIN_BLANK_LOSS = 0.01
 """Increase of the log-loss without the values of a column, from which the column matters."""
 MIN_CHANCE_OF_GAPS = 0.01
 """Probability that all rows of a file lack a value by chance, below which that is unusual."""
+MIN_CHANCE_OF_NEW_CATEGORIES = 0.01
+"""Probability of as many new categories in a column by chance, below which a note tells them."""
 FIRST_FIT_SHARE = 0.4
 """Share of the time limit that the first fit may take."""
+MAX_NAMED_CLASSES = 8
+"""Largest number of classes that a note names."""
 MAX_UNUSUAL_COLUMNS = 5
 """Largest number of columns whose unusual values are described one by one."""
 CHUNK_ROWS = 20_000
@@ -84,13 +99,27 @@ class ColumnEffect(NamedTuple):
     """Accuracy on held-out rows; NaN if none were held out."""
     accuracy_if_blank: float = float("nan")
     """Accuracy on the same rows without any value of the column."""
+    loss: float = float("nan")
+    """Log-loss on these rows."""
     loss_if_blank: float = float("nan")
-    """Increase of the log-loss without these values."""
+    """Log-loss on these rows without any value of the column."""
 
     @property
     def matters(self) -> bool:
-        """True unless the scores are known not to depend on the column."""
-        return not self.loss_if_blank < MIN_BLANK_LOSS
+        """True if the scores are known to depend on the column."""
+        return self.loss_if_blank - self.loss >= MIN_BLANK_LOSS
+
+    def describe(self) -> str:
+        """Return the change of the scores without the values of the column, in words.
+
+        >>> ColumnEffect(0.0, 0.9, 0.6, 0.3, 0.7).describe()
+        'right on 60.0 % instead of 90.0 %, with log-loss 0.700 instead of 0.300 (lower is better)'
+        """
+        right, right_if_blank = (f"{100 * share:.1f} %" for share in (self.accuracy, self.accuracy_if_blank))
+        change = f"right on {right_if_blank} instead of {right}"
+        if right == right_if_blank:
+            change = f"right on {right} as before"
+        return f"{change}, with log-loss {self.loss_if_blank:.3f} instead of {self.loss:.3f} (lower is better)"
 
 
 @final
@@ -247,19 +276,19 @@ def measure_columns(
     if model is None or rows is None or y is None or len(features) > MAX_BLANK_CELLS // MIN_BLANK_ROWS:
         return effects
     rows, y = rows[: MAX_BLANK_CELLS // len(features)], y[: MAX_BLANK_CELLS // len(features)]
-    X = table.X.iloc[rows]
-
-    def scores(X: pd.DataFrame) -> tuple[float, float]:
-        log_proba = predict_log_proba(model, X)
-        return float((model[-1].decide(log_proba) == y).mean()), float(log_loss(log_proba, y))
-
-    accuracy, loss = scores(X)
     for name, used in features.items():
-        blank = scores(X.assign(**dict.fromkeys(used, np.nan)))
-        effects[name] = effects[name]._replace(
-            accuracy=accuracy, accuracy_if_blank=blank[0], loss_if_blank=blank[1] - loss
-        )
+        effects[name] = _effect_of_blanks(model, table.X.iloc[rows], y, used, effects[name].missing)
     return effects
+
+
+def _effect_of_blanks(
+    model: Pipeline | LoadedModel, X: pd.DataFrame, y: NDArray[np.int64], features: list[str], missing: float
+) -> ColumnEffect:
+    """Return the scores of a model on rows with class indices `y` (n,), with the values of features and without."""
+    blank = X.assign(**dict.fromkeys(features, np.nan))
+    log_probas = [predict_log_proba(model, rows) for rows in (X, blank)]
+    accuracies = [float((classifier_of(model).decide(log_proba) == y).mean()) for log_proba in log_probas]
+    return ColumnEffect(missing, *accuracies, *(float(log_loss(log_proba, y)) for log_proba in log_probas))
 
 
 class NewRows(NamedTuple):
@@ -280,36 +309,72 @@ class NewRows(NamedTuple):
         spec = TableReadSpec.from_plain(model.extra[READ_SPEC])
         frame = spec.read(path, notes)
         X = spec.features_of(frame, notes)
-        effects = {name: ColumnEffect(*effect) for name, effect in model.extra.get(COLUMN_EFFECTS, {}).items()}
-        empty = _empty_columns(spec, X, effects)
+        empty = _empty_columns(model, spec, X)
         notes = [note for note in notes if not note.startswith(tuple(f"missing values of {name!r}," for name in empty))]
-        notes += empty.values()
+        if empty:
+            notes.append(_note_empty_columns(model, spec, empty))
         for name, kind, categories in model.schema.columns:
             if kind != "text":
                 continue
             missing = int(X[name].isna().sum())
             if missing and "(missing)" not in categories and name not in empty:
                 notes.append(f"missing values of {name!r}, which had none in training: {missing}")
-        return cls(X, spec.classes_of(frame, model.classes_), notes)
-
-
-def _empty_columns(spec: TableReadSpec, X: pd.DataFrame, effects: dict[str, ColumnEffect]) -> dict[str, str]:
-    """Return a note on each column without any value in the rows, unless that is usual or does not matter."""
-    notes = {}
-    for column in spec.columns:
-        effect = effects.get(column.name, ColumnEffect(0.0))
-        empty = bool(X[[name for name in column.features if name in X]].isna().all(axis=None))
-        if not empty or not effect.matters or effect.missing ** len(X) > MIN_CHANCE_OF_GAPS:
-            continue
-        scores = ""
-        if effect.accuracy_if_blank == effect.accuracy_if_blank:
-            scores = (
-                f"; without its values a first fit was right on {100 * effect.accuracy_if_blank:.1f} % of held-out "
-                f"rows, with them on {100 * effect.accuracy:.1f} %"
+        y = spec.classes_of(frame, model.classes_)
+        if y is not None:
+            notes += _note_unknown_labels(
+                replace_na_values(frame[[spec.target]], spec.na_values)[spec.target], y, model
             )
-        known = f"{100 - 100 * effect.missing:.0f} % of the training rows had a value"
-        notes[column.name] = f"column {column.name!r} is empty here, and {known}{scores}"
-    return notes
+        return cls(X, y, notes)
+
+
+def _note_unknown_labels(labels: pd.Series[Any], y: NDArray[np.int64], model: LoadedModel) -> list[str]:
+    """Return a note on the labels of a file that are not classes of the model."""
+    unknown = labels[(y < 0) & labels.notna().to_numpy()]
+    if not len(unknown):
+        return []
+    scores = "" if (y >= 0).any() else "; there are no scores"
+    return [
+        f"labels of {labels.name!r} that are not classes of the model: {len(unknown)} of {labels.notna().sum()} "
+        f"({list_values(unknown)}); its classes are {join_names(model.classes_.tolist(), MAX_NAMED_CLASSES)}{scores}"
+    ]
+
+
+def _empty_columns(model: LoadedModel, spec: TableReadSpec, X: pd.DataFrame) -> dict[str, ColumnEffect]:
+    """Return the columns without any value in the rows, unless that is usual, with the effect of each alone."""
+    known = {name: ColumnEffect(*effect) for name, effect in model.extra.get(COLUMN_EFFECTS, {}).items()}
+    empty = {}
+    for column in spec.columns:
+        effect = known.get(column.name, ColumnEffect(0.0))
+        is_empty = bool(X[[name for name in column.features if name in X]].isna().all(axis=None))
+        if is_empty and effect.missing ** len(X) <= MIN_CHANCE_OF_GAPS:
+            empty[column.name] = effect
+    return empty
+
+
+def _note_empty_columns(model: LoadedModel, spec: TableReadSpec, empty: dict[str, ColumnEffect]) -> str:
+    """Return a note on the empty columns of a file with their joint effect.
+
+    The effect of one column was measured at the fit, on held-out rows; that of several is measured on the training rows
+    that the model has kept.
+    """
+    shares = sorted({f"{100 - 100 * effect.missing:.0f}" for effect in empty.values()}, key=int)
+    shown = f"{shares[0]} to {shares[-1]}" if len(shares) > 1 else shares[0]
+    if len(empty) == 1:
+        ((name, effect),) = empty.items()
+        note = f"column {name!r} is empty here, and {shown} % of the training rows had a value"
+        if not np.isfinite(effect.loss):
+            return note
+        return f"{note}; without its values a first fit was {effect.describe()} on held-out rows"
+    note = f"columns {join_names(empty)} are empty here, and {shown} % of the training rows had values"
+    rows = model.training_rows
+    if rows is None:
+        return f"{note}; their joint effect is unknown, because the model has kept no training rows"
+    features = [name for column in spec.columns if column.name in empty for name in column.features if name in rows.X]
+    joint = _effect_of_blanks(model, rows.X, index_labels(rows.y, model.classes_), features, float("nan"))
+    return (
+        f"{note}; without all their values the model is {joint.describe()} on {len(rows.y)} training rows, on which it "
+        "is better than on new ones"
+    )
 
 
 def predict_table(
@@ -370,7 +435,7 @@ def predict_table(
         if hasattr(model.classifier, "typicality_"):
             columns["typicality"] = model.typicality(chunk)
         unusual = np.full(len(chunk), "", dtype=object)
-        for row, *value in model.unusual_values(chunk).itertuples(index=False):
+        for row, *value in _unusual_values(model, chunk).itertuples(index=False):
             unusual[row] += ("; " if unusual[row] else "") + describe_value(*value)
         columns["unusual_values"] = unusual
         parts.append(pd.DataFrame(columns))
@@ -402,21 +467,50 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
             f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
             f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
         )
-    groups = list(model.unusual_values(X).groupby("column", sort=False))
+        if (least := 1.0 / (1.0 + model.classifier.typicality_.size_)) > TYPICALITY_THRESHOLD:
+            lines[0] = (
+                f"{unusual.sum()} of {len(X)} rows have an unusual value; the model has too few training rows to judge "
+                f"whole rows, since the lowest typicality is {least:.2f}"
+            )
+    groups = list(_unusual_values(model, X).groupby("column", sort=False))
     for column, values in groups[:MAX_UNUSUAL_COLUMNS]:
         row, _, value, low, high = values.iloc[0]
-        if np.isnan(low):
+        if pd.isna(low):
             examples = values.drop_duplicates("value")[["value", "row"]][:3].to_numpy().tolist()
             shown = ", ".join(f"{str(text)[:50]!r} in row {number}" for text, number in examples)
             lines.append(f"values of {column!r} that training did not have: {len(values)} ({shown}, counted from 0)")
         else:
             lines.append(
-                f"unusual values of {column!r}, which was {low:.10g} to {high:.10g} in training: {len(values)}, "
-                f"such as {value:.10g} in row {row}, counted from 0"
+                f"unusual values of {column!r}, which was {format_limit(low)} to {format_limit(high)} in training: "
+                f"{len(values)}, such as {format_limit(value)} in row {row}, counted from 0"
             )
     if len(groups) > MAX_UNUSUAL_COLUMNS:
         lines.append(f"unusual values in {len(groups) - MAX_UNUSUAL_COLUMNS} more columns: see unusual_values")
-    return lines
+    return [*lines, *_note_new_categories(model, X)]
+
+
+def _note_new_categories(model: LoadedModel, X: pd.DataFrame) -> list[str]:
+    """Return a note on each column whose new categories are usual, but more than would be expected."""
+    columns, notes = model.table_columns(), []
+    recurring = recurring_columns(columns)
+    for column in columns:
+        if column.kind != "text" or column.name in recurring:
+            continue
+        count, expected = int(is_new_category(column, X).sum()), column.new_share * len(X)
+        if binom.sf(count - 1, len(X), column.new_share) < MIN_CHANCE_OF_NEW_CATEGORIES:
+            notes.append(
+                f"{count} of {len(X)} values of {column.name!r} are new; about {expected:.0f} would be by the training "
+                "rows, so single ones are not marked as unusual"
+            )
+    return notes
+
+
+def _unusual_values(model: LoadedModel, X: pd.DataFrame) -> pd.DataFrame:
+    """Return the unusual values of the rows of a file, with dates as dates."""
+    values = model.unusual_values(X)
+    if READ_SPEC not in model.extra:
+        return values
+    return restore_dates(values, TableReadSpec.from_plain(model.extra[READ_SPEC]).day_features)
 
 
 def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[np.int64]) -> dict[str, float]:
@@ -444,6 +538,8 @@ def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     frequent = (table.y.map(table.y.value_counts()) >= MIN_CLASS_ROWS).to_numpy()
     rows, rare = np.flatnonzero(frequent), np.flatnonzero(~frequent)
     try:
+        if (n_classes := table.y[frequent].nunique()) < 2:
+            raise ValueError(f"classes of {MIN_CLASS_ROWS} rows or more: {n_classes}, and two are needed")
         train, test = make_splits(select_rows(table, frequent), 1, share, seed)[0]
     except ValueError as error:
         warnings.warn(f"nothing was held out: {error}", UserWarning, stacklevel=2)

@@ -112,7 +112,7 @@ class LoadedModel:
 
     def atypical_columns(self, X: Any) -> pd.DataFrame:
         """Return how much more typical each row becomes with a common value in each column, (m, columns)."""
-        gains = self.classifier.atypical_columns(self._checked(X), self._table_columns())
+        gains = self.classifier.atypical_columns(self._checked(X), self.table_columns())
         return gains.set_axis(X.index) if isinstance(X, pd.DataFrame) else gains
 
     def unusual_values(self, X: Any) -> pd.DataFrame:
@@ -125,14 +125,14 @@ class LoadedModel:
         steps = [step for _, step in self.model.steps[:-1] if not isinstance(step, ColumnTransformer)]
         for step in reversed(steps):  # a scaler: report the units of the table
             arrays = [step.inverse_transform(values) for values in arrays]
-        return find_unusual_values(self._table_columns(), checked, arrays[0], arrays[1][0], arrays[2][0])
+        return find_unusual_values(self.table_columns(), checked, arrays[0], arrays[1][0], arrays[2][0])
 
     def predict_proba_interval(self, X: Any) -> Intervals:
         """Return lower and upper probabilities of each class, (m, k) each, around those of `predict_proba`."""
         return self.classifier.predict_proba_interval(self._checked(X))
 
-    def _table_columns(self) -> list[EncodedColumn]:
-        """Return the columns of the table, with the features that the pipeline or the classifier makes of them."""
+    def table_columns(self) -> list[EncodedColumn]:
+        """Return the columns that the model uses, with the features that the pipeline or classifier makes of them."""
         first = self.model.steps[0][1] if isinstance(self.model, Pipeline) else self.classifier
         if isinstance(first, ColumnTransformer):
             return encoded_columns(first)

@@ -190,12 +190,14 @@ def build_object(name: str, state: Mapping[str, Any]) -> Any:
 def preprocessing_state(columns: ColumnTransformer) -> dict[str, Any]:
     """Return the state of a fitted preparation of `genlabel.data.tables.table_pipeline`, or raise.
 
-    It has the names of all columns, the median of each column of numbers, and two lists for each column of strings:
-    the frequent values, which have a column of their own, and the rare ones, which share one.
+    It has the names of all columns, the median of each column of numbers, and for each column of strings two lists, the
+    frequent values, which have a column of their own, and the rare ones, which share one, and the share of new rows
+    that are expected to have another value.
 
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
     >>> preprocessing_state(table_pipeline(X, "passthrough")[:-1].fit(X)[0])
-    {'names': ['size', 'color'], 'numbers': {'size': 2.0}, 'text': {'color': [['(missing)', 'blue', 'red'], []]}}
+    {'names': ['size', 'color'], 'numbers': {'size': 2.0}, 'text': {'color': [['(missing)', 'blue', 'red'], []]},
+     'new_shares': {'color': 1.0}}
     """
     names = list(getattr(columns, "feature_names_in_", ()))
     if not names:
@@ -231,12 +233,15 @@ def build_preprocessing(state: Mapping[str, Any]) -> ColumnTransformer:
             table[name] = pd.Series(pd.Timestamp(0)).repeat(n).to_numpy()  # a date, which is left out
     frame = pd.DataFrame(table)
     fitted: ColumnTransformer = table_pipeline(frame, "passthrough")[:-1].fit(frame).steps[0][1]
+    for kind, part, names in fitted.transformers_:
+        if kind == "text":
+            part.steps[-1][1].new_shares_ = [float(state.get("new_shares", {}).get(name, 0.0)) for name in names]
     return fitted
 
 
 def _learned(columns: ColumnTransformer) -> dict[str, Any]:
-    """Return the medians of the columns of numbers, and the frequent and the rare values of those of strings."""
-    result: dict[str, Any] = {"numbers": {}, "text": {}}
+    """Return the medians of columns of numbers, and the values and the shares of new values of those of strings."""
+    result: dict[str, Any] = {"numbers": {}, "text": {}, "new_shares": {}}
     for kind, part, names in columns.transformers_:
         if kind not in result or not isinstance(part, Pipeline) or not len(names):
             continue
@@ -249,5 +254,6 @@ def _learned(columns: ColumnTransformer) -> dict[str, Any]:
             rare = [[] if values is None else values.tolist() for values in infrequent]
             pairs = zip(categories, rare, strict=True)
             learned = [[[value for value in values if value not in few], few] for values, few in pairs]
+            result["new_shares"] = dict(zip(map(str, names), getattr(last, "new_shares_", ()), strict=False))
         result[kind] = dict(zip(map(str, names), learned, strict=True))
     return result

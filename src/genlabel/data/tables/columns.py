@@ -12,10 +12,21 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from genlabel.data.tables.mistakes import (
+    MIN_NUMBER_SHARE,
+    describe_notation,
+    in_any_notation,
+    list_values,
+    note_capitals,
+    note_mostly_numbers,
+    note_sentinels,
+)
 from genlabel.data.tables.parse_values import (
+    CURRENCY,
     MAX_UNPARSED_SHARE,
     infer_date_format,
-    infer_decimal_mark,
+    infer_notation,
+    is_placeholder,
     parse_dates,
     parse_numbers,
 )
@@ -59,7 +70,7 @@ class ColumnSpec:
     reason: str = ""
     """Why the column is left out."""
     format: str = ""
-    """Format of dates in a string column; decimal mark of amounts."""
+    """Format of dates in a string column; notation of numbers, see `infer_notation`, "" for that of Python."""
 
 
 @contextmanager
@@ -75,14 +86,15 @@ def clear_unicode_errors() -> Iterator[None]:
 
 
 def plan_columns(
-    frame: pd.DataFrame, force_include: Iterable[str] = (), notes: list[str] | None = None
+    frame: pd.DataFrame, force_include: Iterable[str] = (), notes: list[str] | None = None, decimal: str = "."
 ) -> list[ColumnSpec]:
     """Decide which features each column of a frame makes; notes receive a line for each change.
 
     Numbers stay; strings such as "1,234", "$5.00" or "12%" become numbers; dates become the day number, month, weekday
     and hour, as far as these vary; other strings and categories stay strings. Columns without values, with a single
     value, row numbers, and string columns most of whose values occur once are left out. A column in `force_include` is
-    left out only if it has no values.
+    left out only if it has no values. `decimal` is the decimal mark of the file, for a column of strings such as
+    "1.234" that could have either.
 
     >>> frame = pd.DataFrame({"price": ["$5.00", "$1,234.50"], "day": ["2024-05-31", "2024-06-03"], "odd": ["", ""]})
     >>> [(column.name, column.kind, column.features) for column in plan_columns(frame)]
@@ -94,7 +106,7 @@ def plan_columns(
     for name in frame.columns:
         column = frame[name]
         with clear_unicode_errors():
-            kind, column_format = _infer_kind(column, notes)
+            kind, column_format = _infer_kind(column, notes, decimal)
             distinct = column.dropna().astype(str).nunique()
         if distinct == 0:
             reason = "it has no values"
@@ -104,6 +116,8 @@ def plan_columns(
             reason = "it has a single value"
         else:
             reason = _identifier_reason(column, kind, distinct)
+        if not reason and kind in ("text", "number"):
+            notes += note_sentinels(to_float(column)) if kind == "number" else note_capitals(column)
         if reason:
             features = []
         elif kind == "date":
@@ -117,17 +131,20 @@ def plan_columns(
     return columns
 
 
-def convert_columns(frame: pd.DataFrame, columns: Sequence[ColumnSpec], notes: list[str] | None = None) -> pd.DataFrame:
+def convert_columns(
+    frame: pd.DataFrame, columns: Sequence[ColumnSpec], notes: list[str] | None = None, decimal: str = "."
+) -> pd.DataFrame:
     """Return the features (n, d) that the columns of a frame make: numbers and booleans, or strings.
 
-    The plan may have been made for another frame; notes receive a line for values that become missing values.
+    The plan may have been made for another frame; notes receive a line for values that become missing values, with
+    their rows in the index of the frame. `decimal` is the decimal mark of the file of this frame.
 
     >>> columns = plan_columns(pd.DataFrame({"share": ["12%", "8%"]}))
     >>> convert_columns(pd.DataFrame({"share": ["50%"]}), columns)["share"].tolist()
     [0.5]
     """
     notes = [] if notes is None else notes
-    parts = [_convert_column(frame[column.name], column, notes) for column in columns if column.features]
+    parts = [_convert_column(frame[column.name], column, notes, decimal) for column in columns if column.features]
     return pd.concat(parts, axis=1) if parts else pd.DataFrame(index=frame.index)
 
 
@@ -213,29 +230,36 @@ def to_float(column: pd.Series[Any]) -> pd.Series[Any]:
 # Planning
 
 
-def _infer_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
-    """Return the kind of a column, and the format of its strings if they are amounts or dates."""
+def _infer_kind(column: pd.Series[Any], notes: list[str], decimal: str) -> tuple[str, str]:
+    """Return the kind of a column, and the notation of its numbers or the format of its dates."""
     inferred = types.infer_dtype(column, skipna=True)
     if types.is_bool_dtype(column) or inferred == "boolean":
         return "boolean", ""
     if has_numbers(column):
-        return "number", ""
+        return "number", decimal.removeprefix(".")
     if inferred.startswith("time"):
         return "duration", ""
     if inferred.startswith(("date", "period")):
         return "date", ""
     strings = column.dropna().astype(str)
-    numbers = parse_numbers(strings)
-    if len(strings) and numbers.isna().mean() <= MAX_UNPARSED_SHARE:
-        with_signs = strings[pd.to_numeric(strings, errors="coerce").isna() & numbers.notna()]
+    without_gaps = strings[~is_placeholder(strings)]
+    if len(without_gaps) < MIN_NUMBER_SHARE * len(strings) or without_gaps.nunique() < 2:
+        without_gaps = strings  # they may be a category
+    notation = infer_notation(without_gaps, decimal)
+    numbers = parse_numbers(without_gaps, notation)
+    if len(without_gaps) and numbers.isna().mean() <= MAX_UNPARSED_SHARE:
+        with_signs = without_gaps[numbers.notna() & (pd.to_numeric(without_gaps, errors="coerce") != numbers)]
         if len(with_signs):
             text, value = with_signs.iloc[0], numbers[with_signs.index[0]]
             notes.append(f"strings of {column.name!r} were read as numbers, such as {text!r} as {value:.10g}")
-        return "amount", infer_decimal_mark(strings)
-    date_format = infer_date_format(column)
+        return "amount", notation
+    date_format = infer_date_format(without_gaps)
     if date_format.endswith("?"):
         notes.append(f"dates of {column.name!r} were read with the month first; no day is above 12")
-    return ("date", date_format) if date_format else ("text", "")
+    if date_format:
+        return "date", date_format
+    notes += note_mostly_numbers(without_gaps, numbers, notation)
+    return "text", ""
 
 
 def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
@@ -253,13 +277,18 @@ def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
 # Conversion
 
 
-def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) -> pd.DataFrame:
+def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str], decimal: str) -> pd.DataFrame:
     """Return the features of a column; values that cannot be parsed become missing values, with a note."""
-    values, noun = _parse_column(column, spec)
-    unparsed = column[values.isna() & column.notna()]
-    if len(unparsed):
-        shown = ", ".join(repr(str(value)) for value in unparsed.unique()[:3])
-        notes.append(f"values of {column.name!r} that are not {noun} and count as missing: {len(unparsed)} ({shown})")
+    values, noun = _parse_column(column, spec, notes, decimal)
+    unparsed = column[values.isna() & column.notna()].map(str)
+    other = in_any_notation(unparsed) if noun == "numbers" else pd.Series(False, unparsed.index)
+    written = f"not written with {describe_notation(spec.format or '.', unparsed)}, as the column is,"
+    for named, reason in (
+        (unparsed[~other], f"are not {noun} and count as missing"),
+        (unparsed[other], f"are {written} and count as missing"),
+    ):
+        if len(named):
+            notes.append(f"values of {column.name!r} that {reason}: {len(named)} ({list_values(named)})")
     if spec.kind == "date":
         parts = _date_parts(values, [name.removeprefix(f"{spec.name} ").strip("()'") for name in spec.features])
         return parts.set_axis(list(spec.features), axis=1)
@@ -271,7 +300,9 @@ def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) 
     return values.to_frame(spec.features[0])
 
 
-def _parse_column(column: pd.Series[Any], spec: ColumnSpec) -> tuple[pd.Series[Any], str]:
+def _parse_column(
+    column: pd.Series[Any], spec: ColumnSpec, notes: list[str], decimal: str
+) -> tuple[pd.Series[Any], str]:
     """Return the values of a column, durations and times of day in days, and a noun for them."""
     if spec.kind == "date":
         return _to_datetime(column, spec.format), "dates"
@@ -288,11 +319,38 @@ def _parse_column(column: pd.Series[Any], spec: ColumnSpec) -> tuple[pd.Series[A
         return pd.to_timedelta(spans, errors="coerce").dt.total_seconds() / SECONDS_PER_DAY, noun
     if has_numbers(column):
         return to_float(column), noun
-    strings = column.astype(object).where(column.notna(), "").astype(str)
-    numbers = parse_numbers(strings, spec.format)
-    if spec.kind == "number":
-        numbers = pd.to_numeric(strings, errors="coerce").fillna(numbers)
-    return numbers.where(column.notna()).astype("float64"), noun
+    strings = column.dropna().astype(str)
+    trained = spec.format or "."
+    notation = _notation_here(strings, trained, decimal)
+    numbers = parse_numbers(strings, notation)
+    if notation != trained:
+        contradicting = strings[numbers.notna() & parse_numbers(strings, trained).isna()]
+        notes.append(
+            f"numbers of {column.name!r} were read with {describe_notation(notation)}, unlike those of training "
+            f"({describe_notation(trained)}): {list_values(contradicting if len(contradicting) else strings)}"
+        )
+    currencies = strings.str.extract(f"({CURRENCY})", expand=False).dropna()
+    if currencies.nunique() > 1:
+        listed = list_values(currencies)
+        notes.append(f"amounts of {column.name!r} in several currencies were not converted: {listed}")
+    return numbers.reindex(column.index), noun
+
+
+def _notation_here(strings: pd.Series[Any], trained: str, decimal: str) -> str:
+    """Return the notation of a column of strings: that of its specification, unless they contradict it.
+
+    The other decimal mark is used if no string needs that of the specification and if some string needs the other one,
+    or the file has decimal commas.
+    """
+    other = ("." if trained[0] == "," else ",") + trained[1:]
+    has_other_mark = other[0] == "," == decimal
+    in_trained = parse_numbers(strings, trained).notna()
+    if in_trained.all() and not has_other_mark:
+        return trained
+    in_other = parse_numbers(strings, other).notna()
+    if (in_trained & ~in_other).any() or not ((in_other & ~in_trained).any() or has_other_mark):
+        return trained
+    return other
 
 
 def _to_datetime(column: pd.Series[Any], date_format: str) -> pd.Series[Any]:

@@ -126,7 +126,7 @@ def check_columns(option: str, names: Iterable[str], columns: Iterable[str], sou
         closest = closest_name(name, known)
         if closest is not None:
             hint = f"did you mean {closest!r}? Its columns are"
-        elif len(known) > 1 and pd.to_numeric(pd.Series(known), errors="coerce").notna().all():
+        elif len(known) > 1 and pd.to_numeric(pd.Series(known), errors="coerce").notna().mean() >= 0.5:
             hint = "its first line has numbers, but must have the column names; its columns are"
         else:
             hint = "its columns are"

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS
+from genlabel.data.tables.parse_values import MACHINE_NA, NA_WORDS, infer_notation
 from genlabel.registry import Registry
 
 FORMATS: Registry[TableFormat] = Registry("format", "genlabel.data.tables.formats")
@@ -43,6 +43,9 @@ MAX_REFERENCE_BYTES = 64
 NESTED_TYPES = (dict, list, tuple, np.ndarray)
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", r"\s+": "spaces"}
 MAX_SNIFFED_LINES = 60
+MAX_SNIFFED_VALUES = 5000
+UTF8_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
+"""A character of several bytes in UTF-8, which makes little sense in another encoding."""
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -141,10 +144,12 @@ class CsvDialect(NamedTuple):
     separator: str
     """A character, or the regular expression for spaces."""
     decimal: str = "."
+    mixed: bool = False
+    """True if some characters are in UTF-8 and others are not."""
 
     @property
     def notes(self) -> list[str]:
-        """At most one line that says what is unusual."""
+        """Lines that say what is unusual."""
         unusual = []
         if self.separator != ",":
             unusual.append(f"{SEPARATORS[self.separator]} between values")
@@ -152,19 +157,21 @@ class CsvDialect(NamedTuple):
             unusual.append("decimal commas")
         if not self.encoding.startswith("utf-8"):
             unusual.append(f"encoding {self.encoding}")
-        return [f"the file was read with {', '.join(unusual)}"] if unusual else []
+        notes = [f"the file was read with {', '.join(unusual)}"] if unusual else []
+        mixed = f"some characters are in UTF-8 and others in {self.encoding}, so some were read wrong; save it as UTF-8"
+        return [*notes, mixed] if self.mixed else notes
 
 
 def sniff_csv_dialect(content: bytes) -> CsvDialect:
     r"""Infer the dialect of a text table from its first lines.
 
     The encoding is UTF-8 if that decodes, else cp1252 (Windows), else latin-1. The separator is the one that splits the
-    most lines into as many values as the first line. The decimal mark is a comma if numbers have one (0,5) and values
-    are not separated by commas. A comma before three digits separates thousands, unless semicolons separate the values.
+    most lines into as many values as the first line. The decimal mark is the one with which more values are numbers
+    (0,5). A comma before three digits separates thousands, unless semicolons separate the values and none has a point.
     `csv.Sniffer` is not used: it guesses letters as separators, raises on one column, and knows no decimal comma.
 
     >>> sniff_csv_dialect(b"size;color\n0,5;red\n1,5;blue\n")
-    CsvDialect(encoding='utf-8', separator=';', decimal=',')
+    CsvDialect(encoding='utf-8', separator=';', decimal=',', mixed=False)
     """
     encodings_of_mark = [encoding for mark, encoding in BYTE_ORDER_MARKS.items() if content.startswith(mark)]
     for encoding in encodings_of_mark or ("utf-8", "cp1252", "latin-1"):
@@ -181,11 +188,11 @@ def sniff_csv_dialect(content: bytes) -> CsvDialect:
         return (counts.count(counts[0]) / len(counts), counts[0]) if counts and counts[0] > 1 else (0.0, 1)
 
     separator = max(SEPARATORS, key=score)
-    values = [] if separator == "," else [v.strip() for row in _split_lines(lines[1:], separator) for v in row]
-    with_comma = [value for value in values if re.fullmatch(r"[-+]?\d+,\d+([eE][-+]?\d+)?", value)]
-    has_points = any(re.fullmatch(r"[-+]?\d*\.\d+", value) for value in values)
-    thousands = separator != ";" and all(re.fullmatch(r"[-+]?\d{1,3},\d{3}", value) for value in with_comma)
-    return CsvDialect(encoding, separator, "," if with_comma and not has_points and not thousands else ".")
+    values = pd.Series([v.strip() for row in _split_lines(lines[1:], separator) for v in row][:MAX_SNIFFED_VALUES])
+    has_commas, has_points = (values.str.fullmatch(rf"[-+]?\d*{mark}\d+").any() for mark in (",", r"\."))
+    undecided = "," if separator == ";" and has_commas and not has_points else "."
+    mixed = not encoding.startswith("utf") and UTF8_CHARACTER.search(content) is not None
+    return CsvDialect(encoding, separator, infer_notation(values, undecided)[0], mixed)
 
 
 def _split_lines(lines: list[str], separator: str) -> list[list[str]]:
@@ -215,6 +222,7 @@ class Text(TableFormat):
             options = {"decimal": dialect.decimal, "na_values": na_values, "dtype": as_written}
             frame = _read_csv(text, dialect, low_memory=False, keep_default_na=False, **options)
         frame.columns = pd.Index(names)
+        frame.attrs["decimal"] = dialect.decimal
         notes += dialect.notes
         return frame
 

@@ -53,12 +53,14 @@ class Leak(NamedTuple):
     """Column that reveals too much; `find_leaks` returns a list of them."""
 
     column: str
-    """Name of the feature."""
+    """Name of the column of the file, or of the one of its features that leaks."""
     reason: str
     dropped: bool = True
     """True if the column is left out unless it is included on purpose."""
     question: bool = False
     """True if the column is a leak only if it is not known before the outcome."""
+    features: tuple[str, ...] = ()
+    """The features that leak: all parts of a date, if one of them tells the class."""
 
 
 def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
@@ -82,16 +84,17 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
     features = {column.name: column.features for column in table.columns}
     forced = {feature for name in force_include for feature in features.get(name, (name,))}
     leaks = find_leaks(table)
-    dropped = [leak.column for leak in leaks if leak.dropped and leak.column not in forced]
+    dropped = [name for leak in leaks if leak.dropped for name in leak.features if name not in forced]
     is_kept = [str(name) not in dropped for name in table.X.columns]
     notes = []
-    questions: dict[str, list[str]] = {}
+    questions: dict[str, list[Leak]] = {}
     for leak in leaks:
-        if leak.question and leak.column not in forced:
-            questions.setdefault(leak.reason, []).append(leak.column)
+        is_forced = set(leak.features) <= forced
+        if leak.question and not is_forced:
+            questions.setdefault(leak.reason, []).append(leak)
         elif not (leak.dropped or leak.question):
             notes.append(f"column {leak.column!r}: {leak.reason}")
-        elif leak.column in forced:
+        elif is_forced:
             notes.append(f"kept column {leak.column!r}, as requested: {leak.reason}")
         elif not any(is_kept):
             notes.append(f"kept column {leak.column!r}, because no column would be left: {leak.reason}")
@@ -117,19 +120,29 @@ def find_leaks(table: Table) -> list[Leak]:
     """
     table = replace(table, X=table.X.rename(columns=str))
     dense = [name for name in table.X.columns if _is_dense(table.X[name])]
-    leaks = {name: leak for name in table.X.columns if (leak := _row_leak(table, name, dense)) is not None}
     counts = table.y.map(table.y.value_counts()).to_numpy()
     sample = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(counts >= 3))[:MAX_SAMPLE_ROWS])
+    sources: dict[str, list[str]] = {}
     for name in table.X.columns:
-        if name in leaks and leaks[name].dropped:
-            continue
-        recall = _single_column_recall(table.X[name].iloc[sample], table.y.iloc[sample])
+        sources.setdefault(_source_name(table, name), []).append(name)
+    leaks = []
+    for source, names in sources.items():
+        of_rows = [leak for name in names if (leak := _row_leak(table, name, dense)) is not None]
+        rest = [name for name in names if not any(leak.dropped and leak.column == name for leak in of_rows)]
+        recalls = [_single_column_recall(table.X[name].iloc[sample], table.y.iloc[sample]) for name in rest]
+        recall = max(recalls, default=0.0)
         reason = f"it alone gives the class of {100 * recall:.1f} % of the rows"
         if recall >= MIN_CLASS_RECALL:
-            leaks[name] = Leak(name, reason)
-        elif name not in leaks and (recall >= MIN_RECALL_TO_ASK or (reason := _gap_reason(table.X[name], table.y))):
-            leaks[name] = Leak(name, reason, dropped=False, question=True)
-    return [leaks[name] for name in table.X.columns if name in leaks]
+            leaks.append(Leak(source, reason, features=tuple(names)))
+            continue
+        leaks += of_rows
+        if not all(leak.dropped for leak in of_rows):  # it may be a quantity
+            continue
+        if recall < MIN_RECALL_TO_ASK:
+            reason = next((gaps for name in rest if (gaps := _gap_reason(table.X[name], table.y))), "")
+        if reason:
+            leaks.append(Leak(source, reason, dropped=False, question=True, features=tuple(rest)))
+    return leaks
 
 
 def group_duplicates(table: Table) -> Table:
@@ -177,11 +190,12 @@ def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
     hint = f"; --time {source!r} splits by it" if source != name else ""
     distinct, n = column.nunique(), len(column)
     if name in dense and len(dense) < MIN_RANK_COLUMNS:
-        return Leak(name, ROW_ID + hint)
+        return Leak(name, ROW_ID + hint, features=(name,))
     if n < MIN_ROWS:
         return None
     if GROUP_ID_NAME.search(name) and MAX_CATEGORIES < distinct < MIN_DISTINCT_SHARE * n:
-        return Leak(name, f"it names {distinct} groups of rows; --groups {name!r} keeps each on one side")
+        reason = f"it names {distinct} groups of rows; --groups {name!r} keeps each on one side"
+        return Leak(name, reason, features=(name,))
     if kind_of(column) != "numbers":
         return None
     values = to_float(column.dropna()).to_numpy()
@@ -191,13 +205,13 @@ def _row_leak(table: Table, name: str, dense: list[str]) -> Leak | None:
         integers = bool((values % 1 == 0).all())
         even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0)
         if even and not integers:
-            return Leak(name, "it rises evenly from row to row" + hint)
+            return Leak(name, "it rises evenly from row to row" + hint, features=(name,))
         if even or (integers and (monotonic or ROW_ID_NAME.search(name))):
-            return Leak(name, ROW_ID + hint)
+            return Leak(name, ROW_ID + hint, features=(name,))
     if not monotonic or column.isna().any():
         return None
     reason = f"the rows are in its order; if that is time, --time {source!r} splits by it, --drop {source!r} drops it"
-    return Leak(name, reason, dropped=False)  # it may be a quantity
+    return Leak(name, reason, dropped=False, features=(name,))
 
 
 def _gap_reason(column: pd.Series[Any], y: pd.Series[Any]) -> str:
@@ -217,19 +231,19 @@ def _gap_reason(column: pd.Series[Any], y: pd.Series[Any]) -> str:
     return ""
 
 
-def _ask(table: Table, questions: Mapping[str, list[str]], dropped: Sequence[str]) -> list[str]:
+def _ask(table: Table, questions: Mapping[str, list[Leak]], dropped: Sequence[str]) -> list[str]:
     """Return a note on the columns of each reason for which they may be known only afterwards, with their effect."""
-    asked = [name for names in questions.values() for name in names]
-    others = [name for name in map(str, table.X.columns) if name not in (*asked, *dropped)]
+    asked = {name for leaks in questions.values() for leak in leaks for name in leak.features}
+    others = [name for name in map(str, table.X.columns) if name not in asked and name not in dropped]
     without = _forest_accuracy(table, others) if asked else 0.0
     notes = []
-    for reason, names in questions.items():
-        accuracy = _forest_accuracy(table, [*others, *names])
+    for reason, leaks in questions.items():
+        names = [leak.column for leak in leaks]
+        accuracy = _forest_accuracy(table, [*others, *(name for leak in leaks for name in leak.features)])
         columns = f"column {names[0]!r}" if len(names) == 1 else f"columns {join_names(names)}"
         verb, pronoun = ("is it", "it") if len(names) == 1 else ("are they", "them")
         rest = pronoun if len(questions) == 1 else "all columns asked about"
-        sources = list(dict.fromkeys(_source_name(table, name) for name in names))
-        drop, include = (" ".join(f"{option} {name!r}" for name in sources) for option in ("--drop", "--force-include"))
+        drop, include = (" ".join(f"{option} {name!r}" for name in names) for option in ("--drop", "--force-include"))
         notes.append(
             f"{columns}: {reason}; {verb} known before the outcome? If not, {drop} leaves {pronoun} out ({include} if "
             f"so); a random forest is right on {100 * accuracy:.1f} % of the rows with {pronoun}, on "

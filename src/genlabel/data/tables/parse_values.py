@@ -15,16 +15,23 @@ MACHINE_NA = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-na
 """Strings that programs write for a missing value."""
 NA_WORDS = ("NA", "N/A", "n/a", "None")
 """Words for a missing value that may also be a class."""
-CURRENCY = r"(?:[$€£¥]|USD|EUR|GBP|CHF)"
-EUROPEAN = r"[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,}))"
-AMERICAN = r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?"
-SPACED = r"[-+]?\d{1,3}(?:[ '\u00a0\u202f]\d{3})+(?:\.\d*)?"
+PLACEHOLDERS = frozenset(
+    ("?", "??", "-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "*", "n.a.", "n. a.", "n.d.", "na", "none",
+     "nil", "missing", "unknown", "unk", "not available", "not known", "#value!", "#div/0!", "#ref!", "#num!")
+)  # fmt: skip
+"""Strings in lower case that stand for a missing value in a column of numbers or dates; in text they are values."""
+CURRENCY = r"(?:R?\$|[€£¥₹₽₩₪₫₴₺₦₱฿]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł|Kč)"
+SPACES = r"[ '\u2019\u00a0\u202f]"
+"""Characters that separate thousands in any notation."""
+GROUPED = rf"[-+]?(?:[1-9]\d{{0,2}}(?:(?:,\d{{3}})+|(?:{SPACES}\d{{3}})+)|[1-9]\d?(?:,\d\d)+,\d{{3}})(?:\.\d*)?"
+"""A number with a decimal point and separated thousands, or lakhs."""
 CLOCK_FORMATS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 DAY_FORMATS = {
     r"\d{1,2}/\d{1,2}/\d{4}": ("%m/%d/%Y", "%d/%m/%Y"),
     r"\d{1,2}/\d{1,2}/\d{2}": ("%m/%d/%y", "%d/%m/%y"),
     r"\d{1,2}-\d{1,2}-\d{4}": ("%m-%d-%Y", "%d-%m-%Y"),
     r"\d{1,2}\.\d{1,2}\.\d{4}": ("%d.%m.%Y",),
+    r"\d{1,2}\.\d{1,2}\.\d{2}(?!\d)": ("%d.%m.%y",),
     r"\d{4}/\d{1,2}/\d{1,2}": ("%Y/%m/%d",),
     r"\d{1,2}[- ][A-Za-z]{3}[- ]\d{4}": ("%d-%b-%Y",),
     r"[A-Za-z]{3} \d{1,2}, \d{4}": ("%b %d, %Y",),
@@ -35,43 +42,68 @@ SAMPLE_SIZE = 200
 """Values that are examined before all values are."""
 
 
-def parse_numbers(strings: pd.Series[Any], decimal: str = "") -> pd.Series[Any]:
+def parse_numbers(strings: pd.Series[Any], notation: str = "") -> pd.Series[Any]:
     """Return strings as numbers, NaN where that fails; thousands separators, currencies and percent signs are allowed.
 
-    A percentage is divided by 100. A comma before three digits is a thousands separator, unless it is the decimal mark
-    of another value. An amount in parentheses is negative, as in accounting. The decimal mark is "," or "."; if it is
-    not given, it is that of `infer_decimal_mark`.
+    A percentage is divided by 100. An amount in parentheses is negative, as in accounting. The notation is that of
+    `infer_notation`, which is used if none is given. A string in another notation is NaN: with decimal commas "12.34"
+    is no number, and "1.234" is 1234.
 
-    >>> parse_numbers(pd.Series(["1,234", "$5.00", "12%", "(3.5)", "none"])).tolist()
-    [1234.0, 5.0, 0.12, -3.5, nan]
-    >>> parse_numbers(pd.Series(["1,234"]), decimal=",").tolist()
-    [1.234]
+    >>> parse_numbers(pd.Series(["1,234", "$5.00", "(3.5)", "none"])).tolist()
+    [1234.0, 5.0, -3.5, nan]
+    >>> parse_numbers(pd.Series(["1,234", "1,234.56", "12%"]), notation=",").tolist()
+    [1.234, nan, nan]
     """
-    negative = strings.astype(str).str.strip().str.fullmatch(r"\(.*\)")
-    percent = strings.astype(str).str.strip(" ()").str.endswith("%")
-    bare = _strip_signs(strings)
-    if (decimal or infer_decimal_mark(strings)) == ",":
-        bare = bare.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-    grouped = bare.str.fullmatch(AMERICAN) | bare.str.fullmatch(SPACED)
-    bare = bare.where(~grouped, bare.str.replace(r"[, '\u00a0\u202f]", "", regex=True))
+    notation = notation or infer_notation(strings)
+    numbers, has_percent = _parse(strings, notation[0])
+    return numbers.where((numbers == 0) | (has_percent == notation.endswith("%")))
+
+
+def infer_notation(strings: pd.Series[Any], decimal: str = ".") -> str:
+    """Return the notation of strings that are numbers: the decimal mark, "," or ".", then "%" if they are percentages.
+
+    The decimal mark is the one with which more strings are numbers; `decimal` if both make equally many.
+
+    >>> infer_notation(pd.Series(["1,234", "0,5"])), infer_notation(pd.Series(["1,234"])), infer_notation(["5%"])
+    (',', '.', '.%')
+    """
+    strings = pd.Series(strings, dtype=object)
+    parsed = {mark: _parse(strings, mark) for mark in (decimal, "," if decimal == "." else ".")}
+    mark = max(parsed, key=lambda name: int(parsed[name][0].notna().sum()))
+    numbers, has_percent = parsed[mark]
+    return mark + "%" * bool(2 * (has_percent & numbers.notna()).sum() > numbers.notna().sum())
+
+
+def is_placeholder(strings: pd.Series[Any]) -> pd.Series[Any]:
+    """Return whether each string stands for a missing value among numbers or dates, such as "?" or "-".
+
+    >>> is_placeholder(pd.Series(["?", "5", "N.A. "])).tolist()
+    [True, False, True]
+    """
+    return strings.astype(str).str.strip().str.lower().isin(PLACEHOLDERS)
+
+
+def _parse(strings: pd.Series[Any], decimal: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
+    """Return strings as numbers, NaN where that fails with this decimal mark, and whether they are percentages."""
+    bare = strings.astype(str).str.strip().str.replace("\u2212", "-")
+    bare = bare.str.replace(r"^(.*\d)-$", r"-\1", regex=True)  # as accounting programs write it
+    negative = bare.str.fullmatch(r"\(.*\)")
+    bare = bare.where(~negative, bare.str.slice(1, -1))
+    has_percent = bare.str.endswith("%")
+    bare = bare.str.replace(r"\s*%$", "", regex=True)
+    bare = bare.str.replace(rf"^([-+]?)\s*{CURRENCY}\s*", r"\1", regex=True)
+    bare = bare.str.replace(rf"\s*{CURRENCY}$", "", regex=True)
+    if decimal == ",":
+        bare = bare.str.translate(str.maketrans(",.", ".,"))
+    grouped = bare.str.fullmatch(GROUPED)
+    bare = bare.where(~grouped, bare.str.replace(rf",|{SPACES}", "", regex=True))
     numbers = pd.to_numeric(bare, errors="coerce").astype("float64")
-    scale = np.where(percent, 0.01, 1.0) * np.where(negative, -1.0, 1.0)
-    return numbers.mul(pd.Series(scale, index=strings.index))
+    scale = np.where(has_percent, 0.01, 1.0) * np.where(negative, -1.0, 1.0)
+    return numbers.mul(pd.Series(scale, index=strings.index)), has_percent
 
 
-def infer_decimal_mark(strings: pd.Series[Any]) -> str:
-    """Return the decimal mark of strings that are numbers, "," or ".".
-
-    >>> infer_decimal_mark(pd.Series(["1,234", "0,5"])), infer_decimal_mark(pd.Series(["1,234"]))
-    (',', '.')
-    """
-    bare = _strip_signs(strings)
-    points = bare.str.fullmatch(r"[-+]?\d*\.\d{1,2}").any()
-    return "," if bare.str.fullmatch(EUROPEAN).any() and not points else "."
-
-
-def infer_date_format(strings: pd.Series[Any]) -> str:
-    """Return the format of dates, "" if fewer than nine values in ten are dates.
+def infer_date_format(strings: pd.Series[Any], min_share: float = 1 - MAX_UNPARSED_SHARE) -> str:
+    """Return the format of dates, "" if a smaller share of the values than `min_share` are dates.
 
     The month comes first where the day and the month could be either; the format then ends in "?".
 
@@ -80,7 +112,6 @@ def infer_date_format(strings: pd.Series[Any]) -> str:
     """
     values = strings.dropna().astype(str).str.strip()
     sample = values.iloc[:SAMPLE_SIZE]
-    min_share = 1 - MAX_UNPARSED_SHARE
     if not len(values):
         return ""
     if sample.str.fullmatch(ISO).mean() >= min_share:
@@ -110,12 +141,3 @@ def parse_dates(strings: pd.Series[Any], date_format: str) -> pd.Series[Any]:
         strings = strings.map(lambda v: spaces.sub("-", v) if isinstance(v, str) else v, na_action="ignore")
     dates = pd.to_datetime(strings, format=date_format.removesuffix("?"), errors="coerce", utc=True)
     return dates.dt.tz_localize(None).astype("datetime64[ns]")
-
-
-def _strip_signs(strings: pd.Series[Any]) -> pd.Series[Any]:
-    """Return strings without parentheses, percent signs and currencies."""
-    bare = strings.astype(str).str.strip()
-    bare = bare.where(~bare.str.fullmatch(r"\(.*\)"), bare.str.slice(1, -1))
-    bare = bare.str.replace(r"\s*%$", "", regex=True)
-    bare = bare.str.replace(rf"^([-+]?)\s*{CURRENCY}\s*", r"\1", regex=True)
-    return bare.str.replace(rf"\s*{CURRENCY}$", "", regex=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 from sklearn.compose import ColumnTransformer
@@ -79,6 +79,28 @@ def drop_rare_classes(table: Table, min_rows: int = MIN_CLASS_ROWS) -> Table:
     return replace(remaining, notes=[*table.notes, note])
 
 
+class CategoryEncoder(OneHotEncoder):
+    """One-hot encoder that also learns how often new rows have a category that training did not have.
+
+    Attributes
+    ----------
+    new_shares_ : list of float
+        Share of the training rows of each column whose category occurs once, which estimates that share of new rows
+        (Good, 1953).
+
+    Examples
+    --------
+    >>> CategoryEncoder().fit(pd.DataFrame({"color": ["red", "red", "blue", "red"]})).new_shares_
+    [0.25]
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the categories of the columns of a DataFrame, and how often new rows have others."""
+        super().fit(X, y)
+        self.new_shares_ = [float((~column.duplicated(keep=False)).mean()) for _, column in X.items()]
+        return self
+
+
 def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
     """Put the preprocessing of a table in front of an estimator, to be fitted together on the training rows only.
 
@@ -103,7 +125,7 @@ def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
     )
     text = make_pipeline(
         FunctionTransformer(as_strings, feature_names_out="one-to-one"),
-        OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False),
+        CategoryEncoder(handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False),
     )
     kinds = {name: kind_of(X[name]) for name in X.columns}
     has_names = all(isinstance(name, str) for name in X.columns)  # scikit-learn would take an integer for a position
@@ -126,6 +148,8 @@ class EncodedColumn(NamedTuple):
     """Positions of its features: one for numbers, one for each frequent category of text."""
     categories: tuple[str, ...] = ()
     """Values of a text column in the training table; a missing value is "(missing)"."""
+    new_share: float = 0.0
+    """Expected share of new rows with another value."""
 
 
 def encoded_columns(columns: ColumnTransformer) -> list[EncodedColumn]:
@@ -134,8 +158,8 @@ def encoded_columns(columns: ColumnTransformer) -> list[EncodedColumn]:
     >>> X = pd.DataFrame({"color": ["red", "blue", None], "size": [1.0, None, 3.0]})
     >>> for column in encoded_columns(table_pipeline(X, "passthrough")[:-1].fit(X)[0]):
     ...     print(*column)
-    color text range(1, 4) ('(missing)', 'blue', 'red')
-    size numbers range(0, 1) ()
+    color text range(1, 4) ('(missing)', 'blue', 'red') 1.0
+    size numbers range(0, 1) () 0.0
     """
     result: list[EncodedColumn] = []
     start = 0
@@ -145,9 +169,10 @@ def encoded_columns(columns: ColumnTransformer) -> list[EncodedColumn]:
         last = transformer.steps[-1][1] if isinstance(transformer, Pipeline) else transformer
         all_categories = getattr(last, "categories_", [()] * len(names))
         all_infrequent = getattr(last, "infrequent_categories_", [None] * len(names))
-        for name, categories, infrequent in zip(names, all_categories, all_infrequent, strict=True):
+        new_shares = getattr(last, "new_shares_", [0.0] * len(names))
+        for name, categories, infrequent, new in zip(names, all_categories, all_infrequent, new_shares, strict=True):
             width = max(1, len(categories) - (0 if infrequent is None else len(infrequent) - 1))
-            result.append(EncodedColumn(name, kind, range(start, start + width), tuple(map(str, categories))))
+            result.append(EncodedColumn(name, kind, range(start, start + width), tuple(map(str, categories)), new))
             start += width
     order = {name: i for i, name in enumerate(getattr(columns, "feature_names_in_", ()))}
     return sorted(result, key=lambda column: order.get(column.name, column.name))
