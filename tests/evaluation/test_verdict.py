@@ -47,7 +47,7 @@ def test_pair_without_shared_rows_equals_a_paired_t_test(seed: int, score: str, 
     test = stats.ttest_rel(sign * a, sign * b)
     low, high = test.confidence_interval(0.95)
     assert (pair.low, pair.high) == pytest.approx((low, high))
-    assert pair.within_noise == (test.pvalue > 0.05)
+    assert (pair.result == "no clear difference") == (test.pvalue > 0.05)
     assert (pair.better, pair.worse) == ((sign * (a - b) > 0).sum(), (sign * (a - b) < 0).sum())
     shared = pair_methods(frame, "a", "b", score, test_size=0.3)
     assert (shared.high - shared.low) / (high - low) == pytest.approx(np.sqrt(1 + 10 * 0.3 / 0.7))
@@ -69,7 +69,8 @@ def test_pairs_are_antisymmetric() -> None:
 
 def test_equal_methods_differ_in_five_percent_of_comparisons() -> None:
     differs = [
-        not pair_methods(results(seed=seed, a=0.4, b=0.4), "a", "b", test_size=0.0).within_noise for seed in range(400)
+        "clearly" in pair_methods(results(seed=seed, a=0.4, b=0.4), "a", "b", test_size=0.0).result
+        for seed in range(400)
     ]
     assert 0.02 < np.mean(differs) < 0.08
 

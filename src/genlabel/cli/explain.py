@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._progress import ProgressDisplay
+from genlabel._text import count_of
 from genlabel.cli import options
 from genlabel.reporting.terminal import print_line
 
@@ -96,7 +97,7 @@ def explain(
                 max_rows=first,
                 scale=scale.value,
                 random_state=seed,
-                on_start=lambda count: display.start(count, f"explaining {count} rows"),
+                on_start=lambda count: display.start(count, f"explaining {count_of(count, 'row')}"),
                 on_rows=display.advance,
             )
         if output is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from genlabel._text import count_of
 from genlabel.data.tables import Table, TableReadSpec, make_splits
 from genlabel.data.tables.files import read_raw
 from genlabel.data.tables.table import select_rows
@@ -60,7 +61,8 @@ def explain_file(
     shown, raw = explanation.values.copy(), read_raw(path).iloc[numbers]
     for name in shown.columns.intersection(raw.columns):
         shown[name] = raw[name].to_numpy()
-    more = [f"{n - len(numbers)} more rows are not explained; name rows with --row, or raise --first"]
+    not_explained = count_of(n - len(numbers), "more row")
+    more = [f"not explained: {not_explained}; name rows with --row, or raise --first"]
     return replace(explanation, values=shown), [*new.notes, *(more if not rows and n > len(numbers) else [])]
 
 

@@ -17,13 +17,15 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from genlabel._arrays import chunks
+from genlabel._text import count_of
 from genlabel._validation import check_choice
 from genlabel.data.tables import Table, TableReadSpec, make_splits, read_frame, table_pipeline
 from genlabel.data.tables.splits import Split
-from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
+from genlabel.data.tables.table import select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.estimators.unusual_values import describe_value
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
+from genlabel.evaluation.prediction_counts import rarely_found
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, save_model
@@ -67,12 +69,16 @@ class HoldoutScores:
     """Accuracy and log-loss of predicting the class priors of the other rows."""
     recall: dict[str, float]
     """Share of the held-out rows of each class that are predicted as it."""
+    rarely_found: list[str]
+    """Classes of which too little is found, see `genlabel.evaluation.prediction_counts.rarely_found`."""
 
     def to_plain(self) -> dict[str, Any]:
         """Return the scores for a model card."""
         scores = {name: self.scores[name] for name in ("accuracy", "log_loss")}
         prior = {f"prior_{name}": value for name, value in self.prior_scores.items()}
-        return {"rows": self.rows, "cases": self.cases, **scores, **prior, "recall": self.recall}
+        return {"rows": self.rows, "cases": self.cases, **scores, **prior, "recall": self.recall} | {
+            "rarely_found": self.rarely_found
+        }
 
 
 class ColumnEffect(NamedTuple):
@@ -169,8 +175,7 @@ def fit_table(
     """Measure a first fit of a method on held-out rows of a table, then fit the method to all rows.
 
     The held-out rows are those of the first split of `make_splits`: stratified, with groups on one side, or the latest
-    ones. A class of fewer than 4 rows is never held out; its rows are used for training unless they belong to a
-    held-out group or are not earlier than the held-out rows. The folds of a search keep groups on one side, too.
+    ones, and none of a class of fewer than 4 rows. The folds of a search keep groups on one side, too.
 
     Parameters
     ----------
@@ -208,13 +213,16 @@ def fit_table(
             y_train, y_test = (index_labels(table.y.iloc[rows], first.classes_) for rows in split)
             log_proba = predict_log_proba(first, table.X.iloc[test])
             hits = first[-1].decide(log_proba) == y_test
-            recall = {str(first.classes_[c]): float(hits[y_test == c].mean()) for c in np.unique(y_test)}
+            classes, counts = np.unique(y_test, return_counts=True)
+            recall = {str(first.classes_[c]): float(hits[y_test == c].mean()) for c in classes}
+            too_few = rarely_found(list(recall.values()), counts)
+            missed = [name for name, missed in zip(recall, too_few, strict=True) if missed]
             scores = score_table(log_proba, y_test)
             scores |= {"accuracy": float(hits.mean()), "balanced_accuracy": float(np.mean(list(recall.values())))}
             prior_scores = {"accuracy": float((y_test == np.bincount(y_train).argmax()).mean())}
             prior_scores["log_loss"] = prior_log_loss(y_train, y_test)
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
-            held_out = HoldoutScores(len(test), cases, scores, prior_scores, recall)
+            held_out = HoldoutScores(len(test), cases, scores, prior_scores, recall, missed)
             sample = np.random.default_rng(seed).permutation(len(test))
             columns = measure_columns(read_spec, table, first, test[sample], y_test[sample])
         limit = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
@@ -353,8 +361,8 @@ def predict_table(
         raise ValueError("X has no rows; there is nothing to predict, pass at least one")
     if intervals and not hasattr(model.classifier, "venn_abers_"):
         raise ValueError(
-            "the model has no intervals, because its search held out no rows; leave out intervals=True, or fit a "
-            "method with a network"
+            "the model was fitted without intervals; leave out intervals=True, or fit a method with a network to a "
+            "table with enough rows"
         )
     parts = []
     for rows in chunks(len(X), CHUNK_ROWS):
@@ -415,7 +423,9 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
                 f"such as {value:.10g} in row {row}, counted from 0"
             )
     if len(groups) > MAX_UNUSUAL_COLUMNS:
-        lines.append(f"unusual values in {len(groups) - MAX_UNUSUAL_COLUMNS} more columns: see unusual_values")
+        lines.append(
+            f"unusual values in {count_of(len(groups) - MAX_UNUSUAL_COLUMNS, 'more column')}: see unusual_values"
+        )
     return lines
 
 
@@ -441,19 +451,11 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
 
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     """Return training and held-out rows; None, with a warning, if the table is too small."""
-    frequent = (table.y.map(table.y.value_counts()) >= MIN_CLASS_ROWS).to_numpy()
-    rows, rare = np.flatnonzero(frequent), np.flatnonzero(~frequent)
     try:
-        train, test = make_splits(select_rows(table, frequent), 1, share, seed)[0]
+        return make_splits(table, 1, share, seed)[0]
     except ValueError as error:
         warnings.warn(f"nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
-    train, test = rows[train], rows[test]
-    if table.groups is not None:
-        rare = rare[~table.groups.iloc[rare].isin(table.groups.iloc[test]).to_numpy()]
-    if table.time is not None:
-        rare = rare[(table.time.iloc[rare] < table.time.iloc[test].min()).to_numpy()]
-    return np.sort(np.concatenate([train, rare])), test
 
 
 def _fit(

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
+from genlabel._text import count_of
 from genlabel._validation import check_count
 from genlabel.data.tables.columns import (
     MAX_CATEGORIES,
@@ -276,7 +277,7 @@ def _read_string_target(y: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
         notes.append(f"classes that differ only in capitals: {shown}; if they are one class, fix the file")
     for word in NA_WORDS:
         if count := int((labels == word).sum()):
-            text = f"{word!r} in the target {y.name!r} is taken as a class of {count} rows"
+            text = f"{word!r} in the target {y.name!r} is taken as a class of {count_of(count, 'row')}"
             notes.append(f"{text}; --na-values {word} makes it missing")
     return labels
 

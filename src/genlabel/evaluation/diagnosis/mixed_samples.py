@@ -99,10 +99,13 @@ class MixedSampleStats(NamedTuple):
         return {name: float(np.average(self.pairs[name], weights=self.pairs["weight"])) for name in AVERAGED}
 
     @property
-    def clearest_pair(self) -> dict[Hashable, Any]:
-        """The pair of classes with the clearest intrusion: its row of `pairs`, in which classes keep their type."""
-        position = int(self.pairs["low"].argmax())
-        return self.pairs.iloc[[position]].to_dict("records")[0]
+    def clearest_pair(self) -> dict[Hashable, Any] | None:
+        """The pair of classes with the clearest intrusion: its row of `pairs`, in which classes keep their type.
+
+        None unless the interval of a pair lies above its intrusion with permuted labels: the rest may be chance.
+        """
+        clear = self.pairs[self.pairs["low"] > self.pairs["permuted"]]
+        return None if clear.empty else clear.nlargest(1, "low").to_dict("records")[0]
 
     def to_frame(self, classes: NDArray[Any]) -> pd.DataFrame:
         """Return the mixed samples with their parents and labels, those first whose two labels differ most."""
