@@ -68,7 +68,7 @@ def compare(
         bool,
         typer.Option(
             "--explanation/--no-explanation",
-            help="Include in the report which columns matter, for which the best method is fitted once more.",
+            help="Include in the report which columns matter, for which the recommended method is fitted once more.",
         ),
     ] = True,
     as_json: options.AsJson = False,
@@ -162,7 +162,7 @@ def compare(
             explained = None
             if explanation:
                 methods = comparison.default_methods(*method_settings)
-                explained, reasons = explain_for_report(table, result.frame, methods, test_size, seed)
+                explained, reasons = explain_for_report(table, view.findings.fitted_method, methods, test_size, seed)
                 diagnosed[1].extend(reasons)
             view.write_report(report, *diagnosed, options.command_line(context), explained)
         with atomic_writer(figure_path) as temporary:

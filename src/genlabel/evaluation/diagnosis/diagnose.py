@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, isnan
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -231,9 +231,7 @@ def _arms_text(arms: pd.DataFrame) -> str:
     accuracy = (100 * arms["accuracy"]).map("{:.1f}".format)
     shown = arms.reset_index(names="network").assign(gain=gains, **{"accuracy %": accuracy.to_numpy()})
     shown["90 % interval"] = ends
-    return _table_text(
-        shown[["network", "log_loss", "accuracy %", "gain", "90 % interval", "affinity", "diversity"]]
-    )
+    return _table_text(shown[["network", "log_loss", "accuracy %", "gain", "90 % interval", "affinity", "diversity"]])
 
 
 def _table_text(frame: pd.DataFrame) -> str:
