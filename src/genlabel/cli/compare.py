@@ -125,11 +125,12 @@ def compare(
             ProgressDisplay(f"loading {source}") as display,
         ):
             warnings.simplefilter("always")
-            from joblib import cpu_count
+            from joblib import cpu_count, effective_n_jobs
 
             from genlabel.densities.candidates import named_densities
             from genlabel.evaluation import comparison
 
+            jobs = min(cpu_count(), MAX_DEFAULT_JOBS) if jobs is None else effective_n_jobs(jobs)
             named_densities(density)  # raises for an unknown name
             table = options.load_source(path, target, reading, seed)
             result = comparison.run_comparison(
@@ -140,7 +141,7 @@ def compare(
                 seed,
                 records=records,
                 restart=restart,
-                n_jobs=min(cpu_count(), MAX_DEFAULT_JOBS) if jobs is None else jobs,
+                n_jobs=jobs,
                 dask=dask,
                 callback=display,
             )
@@ -158,7 +159,7 @@ def compare(
         view.print(*([] if paper else ["not compared: the setting of the paper, which --with-paper-setting adds"]))
     with options.one_line_errors(finished, debug):
         if report is not None:
-            diagnosed = diagnose_for_report(table, seed, quiet=as_json) if diagnosis else (None, [])
+            diagnosed = diagnose_for_report(table, seed, as_json, jobs) if diagnosis else (None, [])
             explained = None
             if explanation:
                 methods = comparison.default_methods(*method_settings)

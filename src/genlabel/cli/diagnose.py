@@ -158,11 +158,11 @@ class DiagnosedTable(NamedTuple):
         return written
 
 
-def diagnose_for_report(table: Table, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:
+def diagnose_for_report(table: Table, seed: int, quiet: bool, jobs: int = 1) -> tuple[Diagnosis | None, list[str]]:
     """Return a diagnosis and notes on it, or None and the reason; print its verdict and time unless `quiet`."""
     start = monotonic()
     try:
-        result = DiagnosedTable.diagnose(table, random_state=seed)
+        result = DiagnosedTable.diagnose(table, random_state=seed, n_jobs=jobs)
     except ValueError as error:
         return None, [f"the table could not be diagnosed: {error}"]
     if not quiet:

@@ -112,9 +112,12 @@ def rarely_found(recall: ArrayLike, class_counts: ArrayLike) -> NDArray[np.bool_
     return (recalls == 0.0) | ((recalls < RARE_RECALL) & (counts < counts.mean()))
 
 
-def wilson_interval(share: float, size: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share among `size` independent cases, which need not be a whole number."""
-    square = Z_95**2 / size
+def wilson_interval(share: float, size: float, z: float = Z_95) -> tuple[float, float]:
+    """Return Wilson's interval of a share among `size` independent cases, which need not be a whole number.
+
+    It reaches `z` standard errors to each side, for 95 % by default.
+    """
+    square = z**2 / size
     middle = (share + square / 2.0) / (1.0 + square)
-    half = Z_95 / (1.0 + square) * np.sqrt(share * (1.0 - share) / size + square / (4.0 * size))
+    half = z / (1.0 + square) * np.sqrt(share * (1.0 - share) / size + square / (4.0 * size))
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))

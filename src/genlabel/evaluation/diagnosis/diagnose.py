@@ -251,6 +251,7 @@ def diagnose(
     max_rows: int = 2000,
     random_state: int = 0,
     verbose: int = 0,
+    n_jobs: int = 1,
 ) -> Diagnosis:
     """Find out whether mixing helps on a table, with which labels, and why.
 
@@ -281,6 +282,8 @@ def diagnose(
     random_state : int
     verbose : int
         Above 0, show the progress on the error stream.
+    n_jobs : int
+        Number of processes of the paired experiment, one for each fold at most; the result does not depend on it.
 
     Examples
     --------
@@ -301,6 +304,7 @@ def diagnose(
         "max_rows": check_count("max_rows", max_rows, low=10),
         "random_state": check_count("random_state", random_state, low=0),
     }
+    check_count("n_jobs", n_jobs)
     with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as progress:
         data, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
         n_rows, names = len(data.y), data.classes
@@ -322,7 +326,7 @@ def diagnose(
         arm_settings = (alpha, clean_fraction, random_state)
         with progress.stage("paired experiment"):
             experiment = run_paired_experiment(
-                data.X, index, cv, *arm_settings, data.groups, names, lambda done: progress.update(done, 1.0)
+                data.X, index, cv, *arm_settings, data.groups, names, lambda done: progress.update(done, 1.0), n_jobs
             )
         regions = None
         if in_plane and mixed is not None and experiment is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 from genlabel._arrays import as_rng
 from genlabel.densities import StackedDensity
@@ -102,9 +102,9 @@ class MixedSampleStats(NamedTuple):
     def clearest_pair(self) -> dict[Hashable, Any] | None:
         """The pair of classes with the clearest intrusion: its row of `pairs`, in which classes keep their type.
 
-        None unless the interval of a pair lies above its intrusion with permuted labels: the rest may be chance.
+        None if no pair is `clear`: then the highest may be chance.
         """
-        clear = self.pairs[self.pairs["low"] > self.pairs["permuted"]]
+        clear = self.pairs[self.pairs["clear"]]
         return None if clear.empty else clear.nlargest(1, "low").to_dict("records")[0]
 
     def to_frame(self, classes: NDArray[Any]) -> pd.DataFrame:
@@ -198,7 +198,8 @@ def permuted_intrusion(
 def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each pair of classes: intrusion with its interval, typicality, distance of the labels.
 
-    `weight` is the share of the pair among mixup's samples; `first` and `second` are class indices.
+    `weight` is the share of the pair among mixup's samples; `first` and `second` are class indices. A pair is `clear`
+    if its intrusion is above that with permuted labels, also by an interval that is corrected for the number of pairs.
     """
     first, second, weight = _class_pairs(index)
     measured = (samples.intrudes, samples.typicality, samples.total_variation)
@@ -209,7 +210,10 @@ def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd
     table = {"first": first, "second": second, "weight": weight, "n_mixed": n_mixed, "intrusion": share}
     table |= {"low": low, "high": high, "typicality": np.median(typicality, 1)}
     table |= {"atypical": (typicality <= TYPICALITY_THRESHOLD).mean(1), "total_variation": distance.mean(1)}
-    return pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
+    frame = pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
+    z = float(norm.isf(0.025 / len(first)))  # Bonferroni
+    lowest = [wilson_interval(*pair, z)[0] for pair in zip(share, sizes, strict=True)]
+    return frame.assign(clear=np.array(lowest) > frame["permuted"])
 
 
 def lambda_table(samples: MixedSamples, index: Rows) -> pd.DataFrame:
