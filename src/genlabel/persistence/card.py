@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from genlabel._text import count_of
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.persistence.schema import Schema
@@ -75,7 +76,7 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     environment = Environment(
         loader=PackageLoader("genlabel.persistence"), autoescape=select_autoescape(), keep_trailing_newline=True
     )
-    environment.filters |= {"md": _escape, "zip": zip}
+    environment.filters |= {"md": _escape, "zip": zip, "count_of": count_of}
     limits = {"max_listed": MAX_LISTED, "min_class_rows": MIN_CLASS_ROWS, "min_gain": MIN_GAIN}
     limits["typicality_threshold"] = TYPICALITY_THRESHOLD
     return environment.get_template("card.j2").render(about, schema=schema, **limits)

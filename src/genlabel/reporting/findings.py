@@ -15,6 +15,7 @@ from typing import Any, cast, final
 import numpy as np
 import pandas as pd
 
+from genlabel._text import count_of
 from genlabel.evaluation.comparison import (
     PLAIN_TRAINING,
     PRIOR_BASELINE,
@@ -362,7 +363,7 @@ def _training_lines(findings: Findings) -> list[str]:
     ]
     if method != findings.best:
         lowest = f"{findings.best} has {findings.lowest}: {findings.mean(findings.best, 'log_loss'):.3f}"
-        lines.append(f"{lowest}, but genlabel fit does not train it, and the difference is not clear.")
+        lines.append(f"{lowest}, no clear difference; genlabel fit does not train it.")
     others = [name for name in findings.ranking if name not in (method, PRIOR_BASELINE)]
     if n_splits == 1:
         lines.append("One split does not show how much is chance; --n-splits 10 does.")
@@ -426,7 +427,7 @@ def _mixing_lines(findings: Findings) -> list[str]:
         )
     if pair is not None:
         unmixed = _unmixed_splits(findings)
-        choice = f" Its search chose not to mix on {unmixed} of {pair.splits} splits." if unmixed else ""
+        choice = f" Its search chose not to mix on {unmixed} of {count_of(pair.splits, 'split')}." if unmixed else ""
         if unmixed == pair.splits and (pair.better or pair.worse):
             choice = (
                 " Its search never chose to mix, so the difference is one of other settings, such as learning rates."
