@@ -23,6 +23,8 @@ MIN_PER_PAIR = 20
 """Minimum number of mixed samples of a pair of classes."""
 MAX_PAIRS = 200
 """Maximum number of pairs of classes; those that mixup draws most often are measured."""
+MIN_EXCESS = 0.01
+"""Share of mixed samples by which a clear intrusion exceeds that with permuted labels, at least."""
 PERMUTATIONS = 5
 LAMBDA_BINS = 5
 AVERAGED = ("intrusion", "typicality", "atypical", "total_variation")
@@ -213,7 +215,7 @@ def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd
     frame = pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
     z = float(norm.isf(0.025 / len(first)))  # Bonferroni
     lowest = [wilson_interval(*pair, z)[0] for pair in zip(share, sizes, strict=True)]
-    return frame.assign(clear=np.array(lowest) > frame["permuted"])
+    return frame.assign(clear=np.array(lowest) > frame["permuted"] + MIN_EXCESS)
 
 
 def lambda_table(samples: MixedSamples, index: Rows) -> pd.DataFrame:
