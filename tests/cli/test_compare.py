@@ -221,7 +221,7 @@ def test_default_methods(density: str, count: int) -> None:
     "sizes, settings, message",
     [
         ((20, 3), {}, "two are needed"),
-        ((20,), {}, "'a'"),
+        ((20,), {}, "two are needed"),
         ((20, 20), {"test_size": 0.97}, "test_size=0.97"),
         ((60, 60), {"test_size": 0.97}, "test_size"),
         ((20, 20), {"test_size": 1.5}, "test_size=1.5"),

@@ -80,7 +80,7 @@ def test_lines_name_the_best_and_methods_that_may_be_as_good() -> None:
         results(GenLabel=0.30, mixup=0.3005, plain_training=0.40, logistic_regression=0.35, class_priors=0.69)
     )
     assert (findings.best, findings.near, findings.skill) == ("GenLabel", ["mixup"], "clear")
-    assert any(line.startswith("mixup is not clearly worse") for line in findings.lines)
+    assert any(line.startswith("No clear difference from mixup:") for line in findings.lines)
     assert any("mixup against plain training: clearly better, log-loss 0." in line for line in findings.lines)
 
 

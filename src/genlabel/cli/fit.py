@@ -179,6 +179,7 @@ def _holdout_lines(held_out: HoldoutScores | None, classifier: ProbabilityClassi
 
     Without such rows the scores are those of the folds of the training, if it had any.
     """
+    from genlabel.metrics import rarely_found
     from genlabel.persistence.card import fold_scores
 
     if held_out is None:
@@ -207,9 +208,11 @@ def _holdout_lines(held_out: HoldoutScores | None, classifier: ProbabilityClassi
         f"{100 * scores['balanced_accuracy']:.1f} %",
         f"log-loss {scores['log_loss']:.3f}, that of the class priors {prior['log_loss']:.3f} (lower is better){auc}",
     ]
-    if held_out.rarely_found:
-        names = ", ".join(held_out.rarely_found[:MAX_CLASSES])
-        lines.append(f"rarely found: {names}; --cost balanced predicts rare classes more often")
+    counts = dict(zip(map(str, classifier.classes_.tolist()), classifier.class_count_.tolist(), strict=True))
+    if missed := rarely_found(held_out.recall, counts):
+        names = ", ".join(missed[:MAX_CLASSES])
+        hint = "" if hasattr(classifier, "costs_") else "; --cost balanced predicts rare classes more often"
+        lines.append(f"rarely found: {names}{hint}")
     return lines
 
 

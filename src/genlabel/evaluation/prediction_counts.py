@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 N_BINS = 10
 """Number of probability bins, of equal width."""
-RARE_RECALL = 0.2
-"""Recall below which a class that is smaller than the mean class is rarely found."""
 Z_95, Z_90 = 1.96, 1.645
 """Standard errors to each side of a 95 % and of a 90 % interval."""
 
@@ -97,19 +95,6 @@ class PredictionCounts:
 
 def _divide(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
-
-
-def rarely_found(recall: ArrayLike, class_counts: ArrayLike) -> NDArray[np.bool_]:
-    """Return a mask of the classes of which a model finds too little, from their recall and numbers of rows, (k,) each.
-
-    These are classes whose recall is 0, and those smaller than the mean class whose recall is below `RARE_RECALL`: the
-    classes that weights, costs or a threshold would let a model find more often.
-
-    >>> rarely_found([0.15, 0.15, 0.0, 0.9], [10, 80, 40, 30]).tolist()
-    [True, False, True, False]
-    """
-    recalls, counts = np.asarray(recall, dtype=np.float64), np.asarray(class_counts)
-    return (recalls == 0.0) | ((recalls < RARE_RECALL) & (counts < counts.mean()))
 
 
 def wilson_interval(share: float, size: float, z: float = Z_95) -> tuple[float, float]:

@@ -25,7 +25,6 @@ from genlabel.data.tables.table import select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.estimators.unusual_values import describe_value
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
-from genlabel.evaluation.prediction_counts import rarely_found
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, log_loss, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, save_model
@@ -69,16 +68,12 @@ class HoldoutScores:
     """Accuracy and log-loss of predicting the class priors of the other rows."""
     recall: dict[str, float]
     """Share of the held-out rows of each class that are predicted as it."""
-    rarely_found: list[str]
-    """Classes of which too little is found, see `genlabel.evaluation.prediction_counts.rarely_found`."""
 
     def to_plain(self) -> dict[str, Any]:
         """Return the scores for a model card."""
         scores = {name: self.scores[name] for name in ("accuracy", "log_loss")}
         prior = {f"prior_{name}": value for name, value in self.prior_scores.items()}
-        return {"rows": self.rows, "cases": self.cases, **scores, **prior, "recall": self.recall} | {
-            "rarely_found": self.rarely_found
-        }
+        return {"rows": self.rows, "cases": self.cases, **scores, **prior, "recall": self.recall}
 
 
 class ColumnEffect(NamedTuple):
@@ -213,16 +208,13 @@ def fit_table(
             y_train, y_test = (index_labels(table.y.iloc[rows], first.classes_) for rows in split)
             log_proba = predict_log_proba(first, table.X.iloc[test])
             hits = first[-1].decide(log_proba) == y_test
-            classes, counts = np.unique(y_test, return_counts=True)
-            recall = {str(first.classes_[c]): float(hits[y_test == c].mean()) for c in classes}
-            too_few = rarely_found(list(recall.values()), counts)
-            missed = [name for name, missed in zip(recall, too_few, strict=True) if missed]
+            recall = {str(first.classes_[c]): float(hits[y_test == c].mean()) for c in np.unique(y_test)}
             scores = score_table(log_proba, y_test)
             scores |= {"accuracy": float(hits.mean()), "balanced_accuracy": float(np.mean(list(recall.values())))}
             prior_scores = {"accuracy": float((y_test == np.bincount(y_train).argmax()).mean())}
             prior_scores["log_loss"] = prior_log_loss(y_train, y_test)
             cases = len(test) if table.groups is None else table.groups.iloc[test].nunique()
-            held_out = HoldoutScores(len(test), cases, scores, prior_scores, recall, missed)
+            held_out = HoldoutScores(len(test), cases, scores, prior_scores, recall)
             sample = np.random.default_rng(seed).permutation(len(test))
             columns = measure_columns(read_spec, table, first, test[sample], y_test[sample])
         limit = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
@@ -406,7 +398,7 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
     if "typicality" in predictions:
         unusual = (predictions["unusual_values"] != "") | (predictions["typicality"] <= TYPICALITY_THRESHOLD)
         lines.append(
-            f"{unusual.sum()} of {len(X)} rows look{'s' if unusual.sum() == 1 else ''} unusual (typicality of "
+            f"{unusual.sum()} of {count_of(len(X), 'row')} look{'s' if unusual.sum() == 1 else ''} unusual (typicality of "
             f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
             f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
         )

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from genlabel._text import count_of
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
+from genlabel.metrics import rarely_found
 from genlabel.persistence.schema import Schema
 
 MIN_CLASS_ROWS = 20
@@ -38,14 +39,16 @@ def describe_model(
     {'0': 50, '1': 50, '2': 50}
     """
     count = classifier.class_count_
+    class_count = dict(zip(map(str, classifier.classes_.tolist()), count.tolist(), strict=True))
     # Class weights count in the priors of a search.
     prior = np.exp(getattr(classifier, "log_prior_", np.log(count / count.sum())))
     return {
         "kind": type(classifier).__name__,
         "columns": len(schema.columns),
-        "class_count": dict(zip(map(str, classifier.classes_.tolist()), count.tolist(), strict=True)),
+        "class_count": class_count,
         "chosen": {name: str(value) for name, value in getattr(classifier, "best_params_", {}).items()},
         "test_scores": None if test_scores is None else dict(test_scores),
+        "rarely_found": rarely_found((test_scores or {}).get("recall", {}), class_count),
         "held_out": fold_scores(classifier),
         "costs": getattr(classifier, "costs_", np.array([])).tolist(),
         "prior_baseline": {"log_loss": float(-prior @ np.log(prior)), "accuracy": float(prior.max())},

@@ -28,9 +28,10 @@ from genlabel.evaluation.comparison import (
 )
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.diagnose import describe_gains
-from genlabel.evaluation.prediction_counts import PredictionCounts, rarely_found
+from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.evaluation.records.schema import plain_values
 from genlabel.evaluation.table_models import TABLE_METHODS
+from genlabel.metrics import rarely_found
 from genlabel.reporting.html import capitalize, list_names, name_of, percent
 
 METHOD_HELP = {
@@ -182,7 +183,8 @@ class Findings:
         counts = self.counts.get(self.counted_method)
         if counts is None:
             return []
-        return [counts.classes[c] for c in np.flatnonzero(rarely_found(counts.recall, counts.class_counts))]
+        sizes = dict(zip(counts.classes, counts.class_counts.tolist(), strict=True))
+        return rarely_found(dict(zip(counts.classes, counts.recall.tolist(), strict=True)), sizes)
 
     @property
     def repeats_of_a_row(self) -> float:

@@ -132,7 +132,7 @@ def test_numeric_classes_keep_their_names() -> None:
     assert mixed is not None
     numbers = {"setosa": 0, "versicolor": 1, "virginica": 2}
     names = {name: mixed.pairs[name].map(numbers) for name in ("class_1", "class_2")}
-    pairs = mixed.pairs.assign(**names, permuted=0.0)
+    pairs = mixed.pairs.assign(**names, clear=True)
     verdict = decide_verdict(diagnosis_of("iris").density_check, mixed._replace(pairs=pairs), None)
     assert any(" 0 with 2:" in reason for reason in verdict.reasons)
 

@@ -47,7 +47,13 @@ def make_splits(table: Table, n_splits: int, test_size: float, seed: int) -> lis
     check_count("seed", seed, low=0)
     share = check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
     counts = table.y.value_counts()
-    if (counts < MIN_CLASS_ROWS).any():
+    n_frequent = int((counts >= MIN_CLASS_ROWS).sum())
+    if n_frequent < 2:
+        raise ValueError(
+            f"{table.name!r} has {count_of(n_frequent, 'class')} of at least {MIN_CLASS_ROWS} rows, and two are needed "
+            "to hold rows out; add rows"
+        )
+    if n_frequent < len(counts):
         return _split_frequent_classes(table, n_splits, share, seed)
     if table.time is not None:
         return _split_by_time(table, n_splits, share)
@@ -94,12 +100,6 @@ def merge_groups(*groupings: pd.Series[Any]) -> pd.Series[Any]:
 def _split_frequent_classes(table: Table, n_splits: int, share: float, seed: int) -> list[Split]:
     """Split the rows of the classes with enough rows, and add the other rows to the training rows where they may be."""
     frequent = (table.y.map(table.y.value_counts()) >= MIN_CLASS_ROWS).to_numpy()
-    n_frequent = table.y[frequent].nunique()
-    if n_frequent < 2:
-        raise ValueError(
-            f"{table.name!r} has {count_of(n_frequent, 'class')} of at least {MIN_CLASS_ROWS} rows, and two are needed "
-            "to hold rows out; add rows"
-        )
     rows, rare_rows = np.flatnonzero(frequent), np.flatnonzero(~frequent)
     splits = []
     for train, test in make_splits(select_rows(table, frequent), n_splits, share, seed):
