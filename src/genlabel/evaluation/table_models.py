@@ -397,10 +397,10 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
     lines = []
     if "typicality" in predictions:
         unusual = (predictions["unusual_values"] != "") | (predictions["typicality"] <= TYPICALITY_THRESHOLD)
+        rows, verb = count_of(len(X), "row"), "looks" if unusual.sum() == 1 else "look"
         lines.append(
-            f"{unusual.sum()} of {count_of(len(X), 'row')} look{'s' if unusual.sum() == 1 else ''} unusual (typicality of "
-            f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
-            f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
+            f"{unusual.sum()} of {rows} {verb} unusual (typicality of {TYPICALITY_THRESHOLD} or less, or an unusual "
+            f"value); about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
         )
     groups = list(model.unusual_values(X).groupby("column", sort=False))
     for column, values in groups[:MAX_UNUSUAL_COLUMNS]:
