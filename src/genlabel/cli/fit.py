@@ -180,7 +180,7 @@ def _holdout_lines(held_out: HoldoutScores | None, classifier: ProbabilityClassi
     Without such rows the scores are those of the folds of the training, if it had any.
     """
     from genlabel.metrics import rarely_found
-    from genlabel.persistence.card import fold_scores
+    from genlabel.persistence.card import fold_scores, prior_scores
 
     if held_out is None:
         folds = fold_scores(classifier)
@@ -189,7 +189,8 @@ def _holdout_lines(held_out: HoldoutScores | None, classifier: ProbabilityClassi
         rule = ", with the most probable class as the prediction" if hasattr(classifier, "costs_") else ""
         return [
             f"right on {100 * folds['accuracy']:.1f} % of the rows that the folds of its training held out{rule}, "
-            "which is slightly optimistic; no other rows were set aside: measure it on new rows"
+            "which is slightly optimistic; always guessing the most frequent class: "
+            f"{100 * prior_scores(classifier)['accuracy']:.1f} %. No other rows were set aside: measure it on new rows"
         ]
     from genlabel.evaluation.prediction_counts import wilson_interval
 

@@ -40,8 +40,6 @@ def describe_model(
     """
     count = classifier.class_count_
     class_count = dict(zip(map(str, classifier.classes_.tolist()), count.tolist(), strict=True))
-    # Class weights count in the priors of a search.
-    prior = np.exp(getattr(classifier, "log_prior_", np.log(count / count.sum())))
     return {
         "kind": type(classifier).__name__,
         "columns": len(schema.columns),
@@ -51,7 +49,7 @@ def describe_model(
         "rarely_found": rarely_found((test_scores or {}).get("recall", {}), class_count),
         "held_out": fold_scores(classifier),
         "costs": getattr(classifier, "costs_", np.array([])).tolist(),
-        "prior_baseline": {"log_loss": float(-prior @ np.log(prior)), "accuracy": float(prior.max())},
+        "prior_baseline": prior_scores(classifier),
         "has_typicality": hasattr(classifier, "typicality_"),
         "notes": [str(note) for note in notes],
     }
@@ -72,6 +70,13 @@ def fold_scores(classifier: ProbabilityClassifier) -> dict[str, float] | None:
         loss, accuracy = (results[f"mean_test_{kind}{name}"][index] for name in ("log_loss", "score"))
         return {"log_loss": float(loss), "accuracy": float(accuracy)}
     return None if report is None else {name: float(report[name]) for name in ("log_loss", "accuracy")}
+
+
+def prior_scores(classifier: ProbabilityClassifier) -> dict[str, float]:
+    """Return log-loss and accuracy of the class priors, in which the class weights of a search count."""
+    count = classifier.class_count_
+    prior = np.exp(getattr(classifier, "log_prior_", np.log(count / count.sum())))
+    return {"log_loss": float(-prior @ np.log(prior)), "accuracy": float(prior.max())}
 
 
 def write_card(about: Mapping[str, Any], schema: Schema) -> str:

@@ -72,14 +72,14 @@ def note_rare_classes(table: Table) -> Table:
     rare = counts[counts < MIN_CLASS_ROWS]
     if not len(rare):
         return table
-    hint = f"--min-class-size {MIN_CLASS_ROWS} leaves such classes out"
+    hint = f"; --min-class-size {MIN_CLASS_ROWS} leaves such classes out" if len(counts) - len(rare) > 1 else ""
     if len(rare) == 1:
         note = (
-            f"the class {str(rare.index[0])!r} has {count_of(int(rare.iloc[0]), 'row')}, too few to be measured; {hint}"
+            f"the class {str(rare.index[0])!r} has {count_of(int(rare.iloc[0]), 'row')}, too few to be measured{hint}"
         )
     else:
         few = f"fewer than {MIN_CLASS_ROWS} rows, too few to be measured"
-        note = f"{len(rare)} of {len(counts)} classes have {few}: {join_names(rare.index, 5)}; {hint}"
+        note = f"{len(rare)} of {len(counts)} classes have {few}: {join_names(rare.index, 5)}{hint}"
     return replace(table, notes=[*table.notes, note])
 
 

@@ -24,7 +24,7 @@ MIN_PER_PAIR = 20
 MAX_PAIRS = 200
 """Maximum number of pairs of classes; those that mixup draws most often are measured."""
 MIN_EXCESS = 0.01
-"""Share of mixed samples by which a clear intrusion exceeds that with permuted labels, at least."""
+"""Share of mixed samples by which a clear intrusion exceeds the expected one, at least."""
 PERMUTATIONS = 5
 LAMBDA_BINS = 5
 AVERAGED = ("intrusion", "typicality", "atypical", "total_variation")
@@ -201,7 +201,8 @@ def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd
     """Return one row for each pair of classes: intrusion with its interval, typicality, distance of the labels.
 
     `weight` is the share of the pair among mixup's samples; `first` and `second` are class indices. A pair is `clear`
-    if its intrusion is above that with permuted labels, also by an interval that is corrected for the number of pairs.
+    if its intrusion, also the lower end of an interval that is corrected for the number of pairs, exceeds what the
+    whole table makes expected: that of the pair with permuted labels, times the ratio of both shares over all pairs.
     """
     first, second, weight = _class_pairs(index)
     measured = (samples.intrudes, samples.typicality, samples.total_variation)
@@ -215,7 +216,9 @@ def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd
     frame = pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
     z = float(norm.isf(0.025 / len(first)))  # Bonferroni
     lowest = [wilson_interval(*pair, z)[0] for pair in zip(share, sizes, strict=True)]
-    return frame.assign(clear=np.array(lowest) > frame["permuted"] + MIN_EXCESS)
+    overall, chance = (float(np.average(frame[name].fillna(0.0), weights=weight)) for name in ("intrusion", "permuted"))
+    expected = frame["permuted"].fillna(0.0) * (overall / chance if chance else 1.0)
+    return frame.assign(clear=np.array(lowest) > expected + MIN_EXCESS)
 
 
 def lambda_table(samples: MixedSamples, index: Rows) -> pd.DataFrame:
