@@ -15,6 +15,8 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Self, final
 
+from genlabel._text import count_of
+
 MIN_SECONDS_BETWEEN_LINES = 5.0
 """Time between two lines about a fit; the end of a stage always has a line."""
 
@@ -338,9 +340,9 @@ class ProgressDisplay(Callback):
     def on_progress(self, event: ProgressEvent) -> None:
         """Display the state of a fit; inside a run only its epochs, on the bar."""
         if self._is_run:
-            self._update(description=f"{self._trial}: {event.epochs} epochs")
+            self._update(description=f"{self._trial}: {count_of(event.epochs, 'epoch')}")
             return
-        states = [f"{event.epochs} epochs" if event.fraction is None else f"{100 * event.fraction:.0f} % done"]
+        states = [count_of(event.epochs, "epoch") if event.fraction is None else f"{100 * event.fraction:.0f} % done"]
         if event.seconds_left is not None:
             states.append(f"{_time(event.seconds_left)} left")
         if event.best_loss is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from genlabel._validation import check_count
 
+RARE_RECALL = 0.2
+"""Recall below which a class that is smaller than the mean class is rarely found."""
 MIN_PROBABILITY = 1e-15
 """Probabilities are clipped here by `score`, so that a log-loss is finite."""
 
@@ -224,3 +227,17 @@ def _check_input(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[n
     if (scores > 1e-6).any():
         raise ValueError("log_proba has values above 0; give log-probabilities, np.log(proba)")
     return scores, index.astype(np.int64)
+
+
+def rarely_found(recall: Mapping[str, float], class_counts: Mapping[str, int]) -> list[str]:
+    """Return the classes of which a model finds too little, by their recall and numbers of rows.
+
+    These are classes whose recall is 0, and those smaller than the mean class whose recall is below `RARE_RECALL`: the
+    classes that weights, costs or a threshold would let a model find more often.
+
+    >>> rarely_found({"a": 0.15, "b": 0.15, "c": 0.0, "d": 0.9}, {"a": 10, "b": 80, "c": 40, "d": 30})
+    ['a', 'c']
+    """
+    mean = sum(class_counts.values()) / len(class_counts)
+    small = {name for name in recall if class_counts.get(name, 0) < mean}
+    return [name for name, share in recall.items() if share == 0 or (share < RARE_RECALL and name in small)]

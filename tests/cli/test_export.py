@@ -58,6 +58,8 @@ def test_a_file_is_replaced_by_force_alone(folder: Path) -> None:
     path = folder / "there.onnx"
     path.write_text("mine")
     assert "--force" in run("export", folder / "m", "-o", path, code=2)
+    assert ".onnx" in run("export", folder / "m", "-o", folder / "m.bin", code=2)
+    assert not (folder / "m.bin").exists()
     assert path.read_text() == "mine"
     run("export", folder / "m", "-o", path, "--force", "--dtype", "float32")
     assert path.stat().st_size > 100
@@ -66,3 +68,17 @@ def test_a_file_is_replaced_by_force_alone(folder: Path) -> None:
 def test_what_is_no_model_is_an_error(folder: Path) -> None:
     assert "Error" in run("export", folder, "-o", folder / "none.onnx", code=2)
     assert not (folder / "none.onnx").exists()
+
+
+def test_a_threshold_decides_the_class_index(folder: Path) -> None:
+    options = ["--target", "paid", "--method", "vanilla", "--network", "logistic", "--epochs", "2", "--test-size", "0"]
+    run("fit", folder / "data.csv", *options, "-o", folder / "t", "--threshold", "0.3", "--pos-label", "yes")
+    output = run("export", folder / "t", "-o", folder / "t.onnx")
+    assert "class_index" in output
+    assert "0.3" in output
+    run("predict", folder / "t", folder / "data.csv", "-o", folder / "t.csv")
+    table = pd.read_csv(folder / "data.csv")
+    amount = table["amount"].str.replace(r"[$,]", "", regex=True).astype(float).to_numpy()[:, None]
+    inputs = {"numbers": amount, "text": table[["town"]].fillna("(missing)").to_numpy(str)}
+    index = onnxruntime.InferenceSession(str(folder / "t.onnx")).run(["class_index"], inputs)[0]
+    assert np.array(["no", "yes"])[index].tolist() == pd.read_csv(folder / "t.csv")["prediction"].tolist()

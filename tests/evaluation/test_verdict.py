@@ -47,7 +47,7 @@ def test_pair_without_shared_rows_equals_a_paired_t_test(seed: int, score: str, 
     test = stats.ttest_rel(sign * a, sign * b)
     low, high = test.confidence_interval(0.95)
     assert (pair.low, pair.high) == pytest.approx((low, high))
-    assert pair.within_noise == (test.pvalue > 0.05)
+    assert (pair.result == "no clear difference") == (test.pvalue > 0.05)
     assert (pair.better, pair.worse) == ((sign * (a - b) > 0).sum(), (sign * (a - b) < 0).sum())
     shared = pair_methods(frame, "a", "b", score, test_size=0.3)
     assert (shared.high - shared.low) / (high - low) == pytest.approx(np.sqrt(1 + 10 * 0.3 / 0.7))
@@ -69,7 +69,8 @@ def test_pairs_are_antisymmetric() -> None:
 
 def test_equal_methods_differ_in_five_percent_of_comparisons() -> None:
     differs = [
-        not pair_methods(results(seed=seed, a=0.4, b=0.4), "a", "b", test_size=0.0).within_noise for seed in range(400)
+        "clearly" in pair_methods(results(seed=seed, a=0.4, b=0.4), "a", "b", test_size=0.0).result
+        for seed in range(400)
     ]
     assert 0.02 < np.mean(differs) < 0.08
 
@@ -79,7 +80,7 @@ def test_lines_name_the_best_and_methods_that_may_be_as_good() -> None:
         results(GenLabel=0.30, mixup=0.3005, plain_training=0.40, logistic_regression=0.35, class_priors=0.69)
     )
     assert (findings.best, findings.near, findings.skill) == ("GenLabel", ["mixup"], "clear")
-    assert any(line.startswith("mixup is not clearly worse") for line in findings.lines)
+    assert any(line.startswith("No clear difference from mixup:") for line in findings.lines)
     assert any("mixup against plain training: clearly better, log-loss 0." in line for line in findings.lines)
 
 

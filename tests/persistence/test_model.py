@@ -479,7 +479,7 @@ def test_the_card_begins_with_the_scores_on_test_rows(saved: Saved, tmp_path: Pa
     again = save_model(load_model(folder), tmp_path / "again")
     card = (again / CARD).read_text()
     first = card.split("##")[1]
-    assert all(text in first for text in ("61.0%", "40 rows", "31.0%", "**None** of the rows of 1"))
+    assert all(text in first for text in ("61.0%", "40 rows", "31.0%", "**1** (0% of its rows)"))
     assert [line.split("|")[-2].strip() for line in card.splitlines() if re.match(r"\| [012] \|", line)] == [
         "25%",
         "0%",

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from genlabel import diagnose, write_report
 from genlabel.data.tables import Table, make_splits, table_pipeline
 from genlabel.data.tables.columns import ColumnSpec
+from genlabel.data.tables.leaks import QUESTION
 from genlabel.evaluation.comparison import PLAIN_TRAINING, PRIOR_BASELINE, compare, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.diagnose import SENTENCES, DiagnosisVerdict, describe_gains
@@ -398,3 +400,15 @@ def test_training_warnings_are_not_notes_on_the_table(
     text = read_html(page_text(tmp_path / "t.html")).text
     assert text.count("rows that equal an earlier row: 3") == 2
     assert text.count("some density was slow") == 1
+
+
+def test_questions_about_leaks_stand_whole_in_the_head(results: pd.DataFrame, tmp_path: Path) -> None:
+    names = [f"a_long_name_of_a_column_{i}" for i in range(5)]
+    reason = "it alone gives the class " * 9
+    questions = [f"column {name!r}: {reason}; is it {QUESTION} If not, drop it" for name in names]
+    notes = [*(f"a note {i}" for i in range(5)), *questions]
+    table = replace(make_table(PLAIN), notes=notes)
+    write_report(tmp_path / "q.html", table, results)
+    head = unescape((tmp_path / "q.html").read_text(encoding="utf-8").split("<nav")[0])
+    assert all(" ".join(question.split()) in " ".join(head.split()) for question in questions)
+    assert "2 more notes" in head

@@ -24,6 +24,9 @@ from genlabel.cli.options import running_command
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
 
+BROKEN_PIPE_CODE = 141
+"""Exit code that a shell gives of a program in front of `head`: 128 + SIGPIPE."""
+
 app = typer.Typer(
     name="genlabel",
     help="Mixup whose labels come from learned class densities.",
@@ -42,9 +45,10 @@ def main() -> None:
     add_commands()
     try:
         app(prog_name="genlabel")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        raise SystemExit(1) from None
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # click makes it exit code 1
+            raise SystemExit(BROKEN_PIPE_CODE) from None
+        raise
     except OSError as error:  # the standard output cannot be written, for instance because a disk is full
         if "--debug" in sys.argv:
             raise

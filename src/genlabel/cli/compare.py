@@ -12,6 +12,7 @@ import typer
 
 from genlabel._atomic_io import atomic_writer
 from genlabel._progress import ProgressDisplay
+from genlabel._text import count_of
 from genlabel.cli import options
 from genlabel.cli.diagnose import diagnose_for_report
 from genlabel.cli.explain import explain_for_report
@@ -19,8 +20,7 @@ from genlabel.reporting.terminal import ComparisonView, failure_lines, print_lin
 
 MAX_DEFAULT_JOBS = 4
 """Maximum of the default number of processes: each needs the memory of a Python with torch."""
-READ_OPTIONS = ("groups", "time", "drop", "force_include", "na_values", "target_is_categorical", "bins")
-FIT_OPTIONS = frozenset(("source", "target", "network", "epochs", "seed", *READ_OPTIONS))
+FIT_OPTIONS = frozenset(("source", "target", "network", "epochs", "seed", *options.ReadOptions._fields))
 """Parameters that `genlabel fit` has too."""
 
 
@@ -51,9 +51,7 @@ def compare(
     na_values: options.NaValues = None,
     target_is_categorical: options.TargetIsCategorical = False,
     bins: options.Bins = None,
-    min_class_size: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Drop classes of fewer than N rows; 4 rows are needed.")
-    ] = None,
+    min_class_size: options.MinClassSize = None,
     seed: options.Seed = 0,
     epochs: options.Epochs = None,
     output: Annotated[Path | None, typer.Option(help="File of the figure.", show_default="compare-<name>.png")] = None,
@@ -70,7 +68,7 @@ def compare(
         bool,
         typer.Option(
             "--explanation/--no-explanation",
-            help="Include in the report which columns matter, for which the best method is fitted once more.",
+            help="Include in the report which columns matter, for which the recommended method is fitted once more.",
         ),
     ] = True,
     as_json: options.AsJson = False,
@@ -99,7 +97,9 @@ def compare(
     leaks, duplicates, how columns were read. Draws a figure. Exit codes: 0 success, 1 some fits failed, 2 invalid
     input, 3 a bug of genlabel, 130 interrupted.
     """
-    reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
+    reading = options.ReadOptions(
+        na_values, drop, force_include, target_is_categorical, bins, groups, time, min_class_size
+    )
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         hidden = options.read_network(network)
         options.check_jobs(1 if jobs is None else jobs, dask)
@@ -112,7 +112,7 @@ def compare(
         method_settings = (hidden, density, epochs or "auto", paper)
         if records is None:
             settings = {"target": target, **reading.settings(), "methods": method_settings}
-            settings["splits"] = (seed, test_size, min_class_size)
+            settings["splits"] = (seed, test_size)
             records = records_path(name, Path(path), settings)
         from genlabel.evaluation.records.schema import COMPARISON
         from genlabel.evaluation.records.store import check_store
@@ -125,15 +125,14 @@ def compare(
             ProgressDisplay(f"loading {source}") as display,
         ):
             warnings.simplefilter("always")
-            from joblib import cpu_count
+            from joblib import cpu_count, effective_n_jobs
 
-            from genlabel.data.tables.table import drop_rare_classes
             from genlabel.densities.candidates import named_densities
             from genlabel.evaluation import comparison
 
+            jobs = min(cpu_count(), MAX_DEFAULT_JOBS) if jobs is None else effective_n_jobs(jobs)
             named_densities(density)  # raises for an unknown name
             table = options.load_source(path, target, reading, seed)
-            table = table if min_class_size is None else drop_rare_classes(table, min_class_size)
             result = comparison.run_comparison(
                 table,
                 comparison.default_methods(*method_settings, device),
@@ -142,7 +141,7 @@ def compare(
                 seed,
                 records=records,
                 restart=restart,
-                n_jobs=min(cpu_count(), MAX_DEFAULT_JOBS) if jobs is None else jobs,
+                n_jobs=jobs,
                 dask=dask,
                 callback=display,
             )
@@ -150,7 +149,7 @@ def compare(
         for line in failure_lines(result.failures):
             print_line(line)
         options.exit_if_failed(len(result.failures))
-    description = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
+    description = f"network {network}, seed {seed}" + ("" if epochs is None else f", {count_of(epochs, 'epoch')}")
     warning_counts = comparison.count_warnings(caught)
     fit_command = options.command_line(context, "fit", FIT_OPTIONS) if density == "stacked" else ""
     view = ComparisonView.from_records(table, result, test_size, description, warning_counts, fit_command)
@@ -160,11 +159,11 @@ def compare(
         view.print(*([] if paper else ["not compared: the setting of the paper, which --with-paper-setting adds"]))
     with options.one_line_errors(finished, debug):
         if report is not None:
-            diagnosed = diagnose_for_report(table, seed, quiet=as_json) if diagnosis else (None, [])
+            diagnosed = diagnose_for_report(table, seed, as_json, jobs) if diagnosis else (None, [])
             explained = None
             if explanation:
                 methods = comparison.default_methods(*method_settings)
-                explained, reasons = explain_for_report(table, result.frame, methods, test_size, seed)
+                explained, reasons = explain_for_report(table, view.findings.fitted_method, methods, test_size, seed)
                 diagnosed[1].extend(reasons)
             view.write_report(report, *diagnosed, options.command_line(context), explained)
         with atomic_writer(figure_path) as temporary:

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel._text import count_of
 from genlabel.cli import options
 from genlabel.reporting.terminal import print_line, table_console
 
@@ -38,7 +39,7 @@ def datasets(
     if as_json:
         typer.echo(json.dumps(json.loads(tables.to_json(orient="records")), indent=2))
         return
-    grid = Grid(box=box.SIMPLE_HEAD, caption=f"{len(tables)} table{'s' * (len(tables) != 1)}")
+    grid = Grid(box=box.SIMPLE_HEAD, caption=count_of(len(tables), "table"))
     for name in tables.columns:
         grid.add_column(name, justify="right" if name in ("rows", "columns", "classes") else "left")
     for row in tables.itertuples(index=False):

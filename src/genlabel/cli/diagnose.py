@@ -46,6 +46,7 @@ def diagnose(
     na_values: options.NaValues = None,
     target_is_categorical: options.TargetIsCategorical = False,
     bins: options.Bins = None,
+    min_class_size: options.MinClassSize = None,
     seed: options.Seed = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also draw a figure: .png, .pdf, .svg.")] = None,
     csv: Annotated[
@@ -60,7 +61,9 @@ def diagnose(
     Rows are counted from 0 in the order of the file. Exit codes: 0 success, 2 invalid input, 3 a bug of genlabel, 130
     interrupted.
     """
-    reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
+    reading = options.ReadOptions(
+        na_values, drop, force_include, target_is_categorical, bins, groups, time, min_class_size
+    )
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         options.check_figure_suffix("output", output)
         options.check_source(path, target, reading)
@@ -155,11 +158,11 @@ class DiagnosedTable(NamedTuple):
         return written
 
 
-def diagnose_for_report(table: Table, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:
+def diagnose_for_report(table: Table, seed: int, quiet: bool, jobs: int = 1) -> tuple[Diagnosis | None, list[str]]:
     """Return a diagnosis and notes on it, or None and the reason; print its verdict and time unless `quiet`."""
     start = monotonic()
     try:
-        result = DiagnosedTable.diagnose(table, random_state=seed)
+        result = DiagnosedTable.diagnose(table, random_state=seed, n_jobs=jobs)
     except ValueError as error:
         return None, [f"the table could not be diagnosed: {error}"]
     if not quiet:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._progress import ProgressDisplay
+from genlabel._text import count_of
 from genlabel.cli import options
 from genlabel.reporting.terminal import print_line
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from genlabel.data.tables import Table
     from genlabel.evaluation.explanation import Explanation
 
@@ -96,7 +95,7 @@ def explain(
                 max_rows=first,
                 scale=scale.value,
                 random_state=seed,
-                on_start=lambda count: display.start(count, f"explaining {count} rows"),
+                on_start=lambda count: display.start(count, f"explaining {count_of(count, 'row')}"),
                 on_rows=display.advance,
             )
         if output is None:
@@ -110,19 +109,15 @@ def explain(
 
 
 def explain_for_report(
-    table: Table, frame: pd.DataFrame, methods: dict[str, Any], test_size: float, seed: int
+    table: Table, name: str, methods: dict[str, Any], test_size: float, seed: int
 ) -> tuple[Explanation | None, list[str]]:
-    """Return an explanation of held-out rows by the best method of a comparison, or None and notes with the reason."""
-    from genlabel.evaluation.comparison import as_results, rank_methods
+    """Return an explanation of held-out rows by a method of a comparison, or None and notes with the reason."""
     from genlabel.evaluation.table_explanations import explain_held_out
-    from genlabel.evaluation.table_models import TABLE_METHODS
 
-    fitted = [name for name in rank_methods(as_results(frame)) if name in TABLE_METHODS.values()]
-    if not fitted:
+    if name not in methods:
         return None, []
     try:
-        with ProgressDisplay(f"explaining {fitted[0]}"):
-            explanation = explain_held_out(table, methods[fitted[0]], test_size=test_size, seed=seed)
-            return replace(explanation, model=fitted[0]), []
+        with ProgressDisplay(f"explaining {name}"):
+            return replace(explain_held_out(table, methods[name], test_size=test_size, seed=seed), model=name), []
     except ValueError as error:
-        return None, [f"{fitted[0]} could not be explained: {error}"]
+        return None, [f"{name} could not be explained: {error}"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._progress import ProgressDisplay, use_callback
+from genlabel._text import count_of
 from genlabel.cli import options
 from genlabel.reporting.terminal import (
     POOL_WEIGHTS,
@@ -25,6 +26,7 @@ from genlabel.reporting.terminal import (
 
 if TYPE_CHECKING:
     from genlabel.data.tables import Table
+    from genlabel.estimators.classifier import ProbabilityClassifier
     from genlabel.evaluation.table_models import ColumnEffect, FittedTable, HoldoutScores
 
 MAX_CLASSES = 8
@@ -83,6 +85,7 @@ def fit(
     na_values: options.NaValues = None,
     target_is_categorical: options.TargetIsCategorical = False,
     bins: options.Bins = None,
+    min_class_size: options.MinClassSize = None,
     seed: options.Seed = 0,
     keep_rows: Annotated[
         bool,
@@ -101,7 +104,9 @@ def fit(
     A first fit is measured on held-out rows; the model in the folder is then fitted to all rows. The folder has a model
     card, README.md. Exit codes: 0 success, 2 invalid input, 3 a bug of genlabel, 130 interrupted.
     """
-    reading = options.ReadOptions(na_values, drop, force_include, target_is_categorical, bins, groups, time)
+    reading = options.ReadOptions(
+        na_values, drop, force_include, target_is_categorical, bins, groups, time, min_class_size
+    )
     with options.one_line_errors(debug=debug), options.open_source(source) as path:
         hidden = options.read_network(network)
         network_options = (network, epochs, time_limit, device)
@@ -146,7 +151,8 @@ def fit(
             notes.append(WEIGHTED)
         with_network = "" if method is TableMethod.stacked else f", network {network}"
         settings = f"method {method.value}{with_network}, seed {seed}"
-        lines = [*_holdout_lines(fitted.held_out), *_column_lines(fitted.columns), *describe_costs(fitted.model[-1])]
+        scores = _holdout_lines(fitted.held_out, fitted.model[-1])
+        lines = [*scores, *_column_lines(fitted.columns), *describe_costs(fitted.model[-1])]
         card_notes = [f"{describe_table(table)}; {settings}", *lines, *table.notes, *notes]
         X = table.X if table.rows is None else table.X.set_axis(table.rows)
         fitted.save(folder, card_notes, (X, table.y) if keep_rows else None, overwrite=force)
@@ -154,7 +160,7 @@ def fit(
         typer.echo(json.dumps(_to_dict(table, fitted, folder, notes), indent=2, default=str))
         return
     chosen = [f"chosen: {describe_params(fitted.chosen)}"] if fitted.chosen else []
-    no_intervals = [] if fitted.has_intervals else ["no intervals: --method stacked holds out no rows"]
+    no_intervals = [] if fitted.has_intervals else [f"no intervals: --method {method.value} made none"]
     for line in ["", *lines, *chosen, *no_intervals, *(f"note: {note}" for note in notes)]:
         print_line(line)
     print_line(f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s")
@@ -168,15 +174,30 @@ def _stage(name: str) -> Iterator[None]:
         yield
 
 
-def _holdout_lines(held_out: HoldoutScores | None) -> list[str]:
-    """Return the scores on held-out rows next to those of the class priors, and the share found of each class."""
+def _holdout_lines(held_out: HoldoutScores | None, classifier: ProbabilityClassifier) -> list[str]:
+    """Return the scores on held-out rows next to those of the class priors, and the share found of each class.
+
+    Without such rows the scores are those of the folds of the training, if it had any.
+    """
+    from genlabel.metrics import rarely_found
+    from genlabel.persistence.card import fold_scores, prior_scores
+
     if held_out is None:
-        return ["no rows were held out: the quality of the model is unknown, measure it on new rows"]
+        folds = fold_scores(classifier)
+        if folds is None:
+            return ["no rows were held out: the quality of the model is unknown, measure it on new rows"]
+        rule = ", with the most probable class as the prediction" if hasattr(classifier, "costs_") else ""
+        return [
+            f"right on {100 * folds['accuracy']:.1f} % of the rows that the folds of its training held out{rule}, "
+            "which is slightly optimistic; always guessing the most frequent class: "
+            f"{100 * prior_scores(classifier)['accuracy']:.1f} %. No other rows were set aside: measure it on new rows"
+        ]
     from genlabel.evaluation.prediction_counts import wilson_interval
 
     scores, prior = held_out.scores, held_out.prior_scores
     low, high = wilson_interval(scores["accuracy"], held_out.cases)
-    rows = f"{held_out.rows} rows" + (f" in {held_out.cases} groups" if held_out.cases < held_out.rows else "")
+    rows = count_of(held_out.rows, "row")
+    rows += f" in {count_of(held_out.cases, 'group')}" if held_out.cases < held_out.rows else ""
     auc = "" if isnan(scores["auc"]) else f"; AUC {scores['auc']:.3f}"
     found = sorted(held_out.recall.items(), key=lambda item: item[1])
     shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found[:MAX_CLASSES])
@@ -188,10 +209,11 @@ def _holdout_lines(held_out: HoldoutScores | None) -> list[str]:
         f"{100 * scores['balanced_accuracy']:.1f} %",
         f"log-loss {scores['log_loss']:.3f}, that of the class priors {prior['log_loss']:.3f} (lower is better){auc}",
     ]
-    missed = [name for name, share in found if share == 0]
-    if missed:
+    counts = dict(zip(map(str, classifier.classes_.tolist()), classifier.class_count_.tolist(), strict=True))
+    if missed := rarely_found(held_out.recall, counts):
         names = ", ".join(missed[:MAX_CLASSES])
-        lines.append(f"no row is predicted as {names}; --cost balanced predicts rare classes more often")
+        hint = "" if hasattr(classifier, "costs_") else "; --cost balanced predicts rare classes more often"
+        lines.append(f"rarely found: {names}{hint}")
     return lines
 
 

@@ -70,6 +70,10 @@ Time = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Column of dates or numbers: train on earlier rows, test on later ones."),
 ]
+MinClassSize = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Leave out classes of fewer than N rows.", show_default="keep all"),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of splits, training and synthetic tables.")]
 NetworkName = Annotated[
     str,
@@ -114,7 +118,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 class ReadOptions(NamedTuple):
-    """Options of reading a file, as in `genlabel.data.tables.read_table`."""
+    """Options of reading a file, as in `genlabel.data.tables.read_table`, and of leaving out rare classes."""
 
     na_values: list[str] | None
     drop: list[str] | None
@@ -123,6 +127,7 @@ class ReadOptions(NamedTuple):
     bins: int | None
     groups: str | None
     time: str | None
+    min_class_size: int | None
 
     def settings(self) -> dict[str, Any]:
         """Return the options that are set, as plain values."""
@@ -141,7 +146,11 @@ def open_source(source: str) -> Iterator[str]:
         path = Path(folder, "stdin")
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield str(path)
+        try:
+            yield str(path)
+        except (ValueError, OSError) as error:
+            message = str(error).replace(repr(str(path)), "the standard input")
+            raise ValueError(message) from error
 
 
 def check_source(source: str, target: str | None, options: ReadOptions) -> str:
@@ -160,12 +169,19 @@ def check_source(source: str, target: str | None, options: ReadOptions) -> str:
 
 
 def load_source(source: str, target: str | None, options: ReadOptions, seed: int) -> Table:
-    """Load a table with equal rows in one group; a file or an OpenML dataset also without leaks."""
+    """Load a table with equal rows in one group; a file or an OpenML dataset also without leaks.
+
+    Classes of too few rows to be measured are named in a note, or left out if the options say so.
+    """
     from genlabel.data.datasets import load_table
     from genlabel.data.datasets.catalog import openml_id
     from genlabel.data.tables import drop_leaks, group_duplicates
+    from genlabel.data.tables.table import drop_rare_classes, note_rare_classes
 
-    table = load_table(source, target, random_state=seed, **options.settings())
+    settings = options.settings()
+    min_class_size = settings.pop("min_class_size", None)
+    table = load_table(source, target, random_state=seed, **settings)
+    table = note_rare_classes(table) if min_class_size is None else drop_rare_classes(table, min_class_size)
     external = target is not None or openml_id(source) is not None
     return drop_leaks(table, options.force_include or ()) if external else group_duplicates(table)
 
@@ -194,13 +210,15 @@ def read_class_values(option: str, values: list[str] | None, classes: NDArray[An
     """
     if not values or values == ["balanced"]:
         return "balanced" if values else None
+    from genlabel.data.tables.files import name_hint
+
     names = {str(name): name for name in classes.tolist()}
     result = {}
     for value in values:
         name, _, number = value.rpartition("=")
         if name not in names:
-            shown = ", ".join(map(repr, names))
-            raise ValueError(f"{option}={value!r} must be balanced, or CLASS=NUMBER with one of the classes {shown}")
+            problem = f"{name!r} is not a class" if name else "it must be CLASS=NUMBER or balanced"
+            raise ValueError(f"{option}={value!r}: {problem}; {name_hint(name, names, 'classes')}")
         try:
             result[names[name]] = float(number)
         except ValueError:
@@ -218,7 +236,11 @@ def read_costs(
             raise ValueError(f"pos_label={pos_label!r} is for --threshold; pass both")
         return read_class_values("cost", costs, classes)
     if costs:
-        raise ValueError(f"--threshold {threshold:g} is a pair of costs; leave --cost out")
+        raise ValueError(
+            f"--threshold {threshold:g} and --cost {costs[0]} both turn probabilities into predictions; pass one"
+        )
+    if len(classes) != 2:
+        raise ValueError(f"--threshold is for two classes, but there are {len(classes)}; use --cost CLASS=COST")
     from genlabel.estimators.classifier import threshold_costs
 
     by_text = {str(name): name for name in classes.tolist()}

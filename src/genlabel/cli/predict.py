@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genlabel._progress import ProgressDisplay
+from genlabel._text import count_of
 from genlabel.cli import options
 from genlabel.reporting.terminal import describe_costs, print_line
 
@@ -90,7 +91,7 @@ def predict(
                 copied = read_raw(path)
                 check_columns("id", names, copied.columns, path)
                 copied = copied if keep_columns else copied[names]
-            display.start(len(new.X), f"predicting {len(new.X)} rows")
+            display.start(len(new.X), f"predicting {count_of(len(new.X), 'row')}")
             predictions = table_models.predict_table(loaded, new.X, intervals=intervals, on_rows=display.advance)
         if copied is not None:
             duplicates = [name for name in copied.columns if name in predictions.columns]
@@ -121,7 +122,7 @@ def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> lis
         others = f"; {n_unknown} have no class, or one that training did not have" if n_unknown else ""
         lines.append(
             f"the file has the target: accuracy {100 * scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f} on "
-            f"{n_known} rows of known classes{others}"
+            f"{count_of(n_known, 'row')} of known classes{others}"
         )
         lines.append("these scores are too good if rows of the training table are among them")
     return lines

@@ -15,6 +15,7 @@ import typer
 
 from genlabel._atomic_io import atomic_writer
 from genlabel._progress import LambdaCallback, ProgressDisplay
+from genlabel._text import count_of
 from genlabel.cli import options
 from genlabel.reporting.terminal import print_line
 
@@ -140,7 +141,7 @@ def _train_seeds(
     images: ImageDataset, folders: dict[int, Path], settings: dict[str, Any], jobs: int
 ) -> list[dict[str, Any]]:
     """Return the results of each seed: one after the other with a line per epoch, or in parallel processes."""
-    name = f"{images.name}, {settings['method']}: {settings['epochs']} epochs"
+    name = f"{images.name}, {settings['method']}: {count_of(settings['epochs'], 'epoch')}"
     if jobs == 1:
         with ProgressDisplay(name, unit="epoch", quiet=_rank() > 0) as display:
             display.start(len(folders) * settings["epochs"])

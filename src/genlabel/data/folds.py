@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from genlabel._arrays import as_numpy, as_rng
+from genlabel._text import count_of
 from genlabel._validation import check_count, warn
 
 HINT = "give a number of folds, a splitter, or pairs (train, valid) of row indices"
@@ -135,7 +136,7 @@ def _stratified_folds(
     smallest = int(sizes[sizes > 1].min()) if sizes.max() > 1 else 2
     if smallest < count:
         names = classes[: len(sizes)][sizes == smallest].tolist()
-        reason = f"class {names[0]!r} has only {smallest} samples" if names else "no class has 2 samples"
+        reason = f"class {names[0]!r} has only {count_of(smallest, 'sample')}" if names else "no class has 2 samples"
         warn("cv", f"cv={count} folds, but {reason}; using {smallest} folds", UserWarning)
         count = smallest
     if method == "round_robin":

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import ROUNDING_TOLERANCE, chunks, to_device
+from genlabel._text import count_of
 from genlabel._validation import warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.samples import MAX_CHUNK_VALUES, ClassSample, Groups, effective_size
@@ -63,12 +64,12 @@ def usable_covariance(
     """
     n, d = sample.X.shape
     if not bool((sample.X[:1] != sample.X).any()):
-        _warn(owner, sample, f"has {n} sample(s) and no spread", "the covariance within all classes")
+        _warn(owner, sample, f"has {count_of(n, 'sample')} and no spread", "the covariance within all classes")
         return sample.pooled
     if shrinkage is None:
         if n > d:
             return covariance
-        _warn(owner, sample, f"has {n} samples for {d} features", "Ledoit-Wolf shrinkage")
+        _warn(owner, sample, f"has {count_of(n, 'sample')} for {count_of(d, 'feature')}", "Ledoit-Wolf shrinkage")
     intensity = shrinkage if isinstance(shrinkage, float) else ledoit_wolf(sample.X, sample.weight)
     return shrink(covariance, intensity)
 

@@ -23,6 +23,7 @@ from genlabel._validation import (
     check_weights,
     ignore_overflow,
 )
+from genlabel.data.tables.files import join_names, name_hint
 from genlabel.data.tables.table import EncodedColumn
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.unusual_values import find_unusual_values
@@ -198,8 +199,9 @@ def threshold_costs(threshold: float, pos_label: Any, classes: NDArray[Any]) -> 
     if pos_label is None and names in ([0, 1], [-1, 1]):
         pos_label = 1
     if pos_label not in names:
-        given = "is not given" if pos_label is None else f"{pos_label!r} is not a class"
-        raise ValueError(f"pos_label {given}; name the class of the threshold, one of {names}")
+        if pos_label is None:
+            raise ValueError(f"threshold={threshold!r} needs pos_label, the class that it is for: {join_names(names)}")
+        raise ValueError(f"pos_label={pos_label!r} is not a class; {name_hint(str(pos_label), names, 'classes')}")
     share = check_interval("threshold", threshold, 1e-9, 1 - 1e-9, "it is the lowest probability of pos_label")
     return {name: 1 - share if name == pos_label else share for name in names}
 

@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genlabel._progress import Callback, LambdaCallback, TrialResult, combine_callbacks
+from genlabel._text import magnitude
 from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.evaluation.records import open_store
@@ -242,16 +243,18 @@ class PairedDifference:
     high: float
 
     @property
-    def within_noise(self) -> bool:
-        """True if the interval contains zero, or there is none."""
-        return not (self.low > 0 or self.high < 0)
+    def result(self) -> str:
+        """Result in words, see `describe_result`."""
+        if not self.better and not self.worse:
+            return "the same"
+        return describe_result(self.gain, self.low, self.high) if self.splits > 1 else "unknown"
 
     def __str__(self) -> str:
         pair = (self.method, self.other)
-        if not self.better and not self.worse:
+        if self.result == "the same":
             splits = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
             return f"{self.method} is the same as {self.other} {splits}"
-        if self.splits < 2:
+        if self.result == "unknown":
             text = describe_change(self.gain, self.score, plus=True)
             return f"{self.method} against {self.other} on the one split, which shows no noise: {text}"
         return describe_gain(*pair, self.gain, self.low, self.high, self.score)
@@ -267,7 +270,7 @@ def describe_gain(
     level: str = "95 %",
     negligible: float = 0.0,
 ) -> str:
-    """Return a gain with its interval as a sentence; `negligible` gains are no clear difference.
+    """Return a gain with its interval as a sentence; differences of at most `negligible` do not matter.
 
     >>> describe_gain("mixup", "plain training", -0.0342, -0.051, -0.0171)
     'mixup against plain training: clearly worse, log-loss 0.034 higher (95 % interval 0.017 to 0.051)'
@@ -275,15 +278,27 @@ def describe_gain(
     'a against b: no clear difference, accuracy 1.0 points higher (95 % interval from 2.0 points lower to 4.0 points
      higher)'
     """
-    change = describe_change(gain, score)
-    if (low > 0 and gain > negligible) or (high < 0 and gain < -negligible):
+    result = describe_result(gain, low, high, negligible)
+    if low > 0 or high < 0:
         scale, digits, _ = UNITS.get(score, (1, 3, ""))
         near, far = sorted(scale * abs(bound) for bound in (low, high))
-        word = "better" if gain > 0 else "worse"
-        ends = f"{near:.{digits}f} to {far:.{digits}f}"
-        return f"{method} against {other}: clearly {word}, {change} ({level} interval {ends})"
-    ends = " to ".join(describe_change(bound, score, named=False) for bound in (low, high))
-    return f"{method} against {other}: no clear difference, {change} ({level} interval from {ends})"
+        ends = f"{magnitude(near, digits)} to {magnitude(far, digits)}"
+    else:
+        ends = "from " + " to ".join(describe_change(bound, score, named=False) for bound in (low, high))
+    return f"{method} against {other}: {result}, {describe_change(gain, score)} ({level} interval {ends})"
+
+
+def describe_result(gain: float, low: float, high: float, negligible: float = 0.0) -> str:
+    """Return the result of a comparison in words, from a gain and its interval; a page has no other words for it.
+
+    >>> describe_result(0.1, 0.05, 0.15), describe_result(-0.1, -0.3, 0.1), describe_result(0.001, 0.0005, 0.002, 0.002)
+    ('clearly better', 'no clear difference', 'a negligible difference')
+    """
+    if not (low > 0 or high < 0):
+        return "no clear difference"
+    if abs(gain) <= negligible:
+        return "a negligible difference"
+    return "clearly better" if gain > 0 else "clearly worse"
 
 
 def describe_change(gain: float, score: str = "log_loss", named: bool = True, plus: bool = False) -> str:
@@ -293,9 +308,8 @@ def describe_change(gain: float, score: str = "log_loss", named: bool = True, pl
     ('log-loss 0.034 higher', '2.6 points higher')
     """
     scale, digits, unit = UNITS.get(score, (1, 3, ""))
-    size = f"{scale * abs(gain):.{digits}f}"
     word = "higher" if (gain > 0) == (score in HIGHER_IS_BETTER) else "lower"
-    change = f"{size}{unit} {word}" if float(size) else f"less than {10**-digits:g}{unit} {word}"
+    change = f"{magnitude(scale * gain, digits)}{unit} {word}" if gain else f"0{unit} different"
     name = {"log_loss": "log-loss", "auc": "AUC"}.get(score, score.replace("_", " "))
     better = f", which is {'better' if gain > 0 else 'worse'}" if plus else ""
     return f"{name} {change}{better}" if named else f"{change}{better}"

@@ -97,9 +97,12 @@ def _divide(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.flo
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
 
 
-def wilson_interval(share: float, size: float) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share among `size` independent cases, which need not be a whole number."""
-    square = Z_95**2 / size
+def wilson_interval(share: float, size: float, z: float = Z_95) -> tuple[float, float]:
+    """Return Wilson's interval of a share among `size` independent cases, which need not be a whole number.
+
+    It reaches `z` standard errors to each side, for 95 % by default.
+    """
+    square = z**2 / size
     middle = (share + square / 2.0) / (1.0 + square)
-    half = Z_95 / (1.0 + square) * np.sqrt(share * (1.0 - share) / size + square / (4.0 * size))
+    half = z / (1.0 + square) * np.sqrt(share * (1.0 - share) / size + square / (4.0 * size))
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))

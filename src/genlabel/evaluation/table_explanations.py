@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from genlabel._text import count_of
 from genlabel.data.tables import Table, TableReadSpec, make_splits
 from genlabel.data.tables.columns import TRUTH_VALUES
 from genlabel.data.tables.files import read_raw
@@ -65,7 +66,8 @@ def explain_file(
     shown, raw = explanation.values.copy(), read_raw(path).iloc[numbers]
     for name in shown.columns.intersection(raw.columns):
         shown[name] = [_value_with_reading(*pair) for pair in zip(raw[name], shown[name], strict=True)]
-    more = [f"{n - len(numbers)} more rows are not explained; name rows with --row, or raise --first"]
+    not_explained = count_of(n - len(numbers), "more row")
+    more = [f"not explained: {not_explained}; name rows with --row, or raise --first"]
     return replace(explanation, values=shown), [*new.notes, *(more if not rows and n > len(numbers) else [])]
 
 

@@ -18,13 +18,14 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from genlabel._arrays import chunks
+from genlabel._text import count_of
 from genlabel._validation import check_choice
 from genlabel.data.tables import Table, TableReadSpec, make_splits, read_frame, table_pipeline
 from genlabel.data.tables.files import join_names
 from genlabel.data.tables.mistakes import list_values
 from genlabel.data.tables.reading import replace_na_values
 from genlabel.data.tables.splits import Split
-from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
+from genlabel.data.tables.table import select_rows
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.estimators.unusual_values import (
     describe_value,
@@ -198,8 +199,7 @@ def fit_table(
     """Measure a first fit of a method on held-out rows of a table, then fit the method to all rows.
 
     The held-out rows are those of the first split of `make_splits`: stratified, with groups on one side, or the latest
-    ones. A class of fewer than 4 rows is never held out; its rows are used for training unless they belong to a
-    held-out group or are not earlier than the held-out rows. The folds of a search keep groups on one side, too.
+    ones, and none of a class of fewer than 4 rows. The folds of a search keep groups on one side, too.
 
     Parameters
     ----------
@@ -418,8 +418,8 @@ def predict_table(
         raise ValueError("X has no rows; there is nothing to predict, pass at least one")
     if intervals and not hasattr(model.classifier, "venn_abers_"):
         raise ValueError(
-            "the model has no intervals, because its search held out no rows; leave out intervals=True, or fit a "
-            "method with a network"
+            "the model was fitted without intervals; leave out intervals=True, or fit a method with a network to a "
+            "table with enough rows"
         )
     parts = []
     for rows in chunks(len(X), CHUNK_ROWS):
@@ -462,10 +462,10 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
     lines = []
     if "typicality" in predictions:
         unusual = (predictions["unusual_values"] != "") | (predictions["typicality"] <= TYPICALITY_THRESHOLD)
+        rows, verb = count_of(len(X), "row"), "looks" if unusual.sum() == 1 else "look"
         lines.append(
-            f"{unusual.sum()} of {len(X)} rows look{'s' if unusual.sum() == 1 else ''} unusual (typicality of "
-            f"{TYPICALITY_THRESHOLD} or less, or an unusual value); "
-            f"about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
+            f"{unusual.sum()} of {rows} {verb} unusual (typicality of {TYPICALITY_THRESHOLD} or less, or an unusual "
+            f"value); about {TYPICALITY_THRESHOLD * len(X):.0f} would by chance"
         )
         if (least := 1.0 / (1.0 + model.classifier.typicality_.size_)) > TYPICALITY_THRESHOLD:
             lines[0] = (
@@ -485,7 +485,8 @@ def describe_unusual_rows(model: LoadedModel, X: pd.DataFrame, predictions: pd.D
                 f"{len(values)}, such as {format_limit(value)} in row {row}, counted from 0"
             )
     if len(groups) > MAX_UNUSUAL_COLUMNS:
-        lines.append(f"unusual values in {len(groups) - MAX_UNUSUAL_COLUMNS} more columns: see unusual_values")
+        more = count_of(len(groups) - MAX_UNUSUAL_COLUMNS, "more column")
+        lines.append(f"unusual values in {more}: see unusual_values")
     return [*lines, *_note_new_categories(model, X)]
 
 
@@ -535,21 +536,11 @@ def score_predictions(model: LoadedModel, predictions: pd.DataFrame, y: NDArray[
 
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     """Return training and held-out rows; None, with a warning, if the table is too small."""
-    frequent = (table.y.map(table.y.value_counts()) >= MIN_CLASS_ROWS).to_numpy()
-    rows, rare = np.flatnonzero(frequent), np.flatnonzero(~frequent)
     try:
-        if (n_classes := table.y[frequent].nunique()) < 2:
-            raise ValueError(f"classes of {MIN_CLASS_ROWS} rows or more: {n_classes}, and two are needed")
-        train, test = make_splits(select_rows(table, frequent), 1, share, seed)[0]
+        return make_splits(table, 1, share, seed)[0]
     except ValueError as error:
         warnings.warn(f"nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
-    train, test = rows[train], rows[test]
-    if table.groups is not None:
-        rare = rare[~table.groups.iloc[rare].isin(table.groups.iloc[test]).to_numpy()]
-    if table.time is not None:
-        rare = rare[(table.time.iloc[rare] < table.time.iloc[test].min()).to_numpy()]
-    return np.sort(np.concatenate([train, rare])), test
 
 
 def _fit(

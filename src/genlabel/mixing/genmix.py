@@ -16,6 +16,7 @@ from torch import Tensor
 
 from genlabel._arrays import Standardization, chunks
 from genlabel._runtime import eval_mode
+from genlabel._text import count_of
 from genlabel._validation import check_count, check_positive, warn
 from genlabel.densities import DensityWarning
 from genlabel.densities.candidates import named_density
@@ -163,14 +164,14 @@ class GenMix(Sampler):
         """Warn that the search gave up pairs of classes (q, 2); raise if it found no point at all."""
         names = [f"{a!r} and {b!r}" for a, b in self.classes_[missing[:MAX_NAMED_PAIRS]].tolist()]
         n_more = len(missing) - len(names)
-        between = ", ".join(names) + (f" and {n_more} more pairs" if n_more > 0 else "")
+        between = ", ".join(names) + (f" and {count_of(n_more, 'more pair')}" if n_more > 0 else "")
         reason = "a third class is more likely there, or the two densities never have that ratio"
         if smallest_error < np.inf:
             reason += f"; the nearest miss of lam={self.lam!r} was by {smallest_error:.1g}, eps is {self.eps:g}"
         message = f"GenMix found no point between {between}: {reason}"
         if made == 0:
             raise ValueError(f"{message}; try another density, lam or a larger eps")
-        shortfall = f"; {made} of {count} points were made" if made < count else ""
+        shortfall = f"; {made} of {count_of(count, 'point')} were made" if made < count else ""
         warn(("GenMix", between), f"{message}. Other pairs get more points{shortfall}", DensityWarning)
 
 

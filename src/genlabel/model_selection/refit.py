@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from genlabel._progress import FitProgress
+from genlabel._text import count_of
 from genlabel._validation import warn
 from genlabel.densities import StackedDensity
 from genlabel.densities.base import CrossFittedDensity
@@ -143,10 +144,10 @@ def train_on_all_rows(
         trainer = space.make_trainer(
             tasks, mixing, candidates, results[0].max_epochs, epochs_per_pass=per_pass, progress=progress
         )
-        with progress.step(f"{epochs} epochs", work=epochs):
+        with progress.step(count_of(epochs, "epoch"), work=epochs):
             done = train([(trainer, 1)], epochs, progress)
         if done < epochs:
-            progress.truncations.append(f"final networks are trained for {done} of {epochs} epochs")
+            progress.truncations.append(f"final networks are trained for {done} of {count_of(epochs, 'epoch')}")
         fleet = trainer.fleet
         for i in members:
             index = candidates.index(results[i].configuration[1])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._progress import FitProgress
+from genlabel._text import count_of
 from genlabel.labeling import GenLabel
 from genlabel.model_selection import scoring
 from genlabel.model_selection.options import Rung
@@ -122,7 +123,7 @@ def successive_halving(
     histories: list[History] = [[] for _ in subsets]
     for number, (end, survivors) in enumerate(schedule):
         if number and progress.time_left <= 0.0:
-            progress.truncations.append(f"the search ends after {done} of {schedule[-1][0]} epochs")
+            progress.truncations.append(f"the search ends after {done} of {count_of(schedule[-1][0], 'epoch')}")
             break
         trained = len(union(alive))
         work = count_epochs(schedule[number:], trained, len(subsets), done)

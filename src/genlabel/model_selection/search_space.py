@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from genlabel._progress import FitProgress
+from genlabel._text import count_of
 from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities import ClassDensity
 from genlabel.densities.samples import stratified_order
@@ -325,7 +326,7 @@ def fit_to_time_limit(
     if len(tried) < count:
         progress.truncations.append(f"it tries {len(tried)} of {count} candidates")
     if epochs < max_epochs:
-        progress.truncations.append(f"networks are trained for at most {epochs} of {max_epochs} epochs")
+        progress.truncations.append(f"networks are trained for at most {epochs} of {count_of(max_epochs, 'epoch')}")
     return smaller, epochs
 
 

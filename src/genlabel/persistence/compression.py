@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from genlabel._runtime import one_thread
+from genlabel._text import count_of
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.labeling import Labeler
 from genlabel.mixing import MixParams, Mixup
@@ -53,7 +54,7 @@ def compress_classifier(classifier: ProbabilityClassifier, points: NDArray[np.fl
     n_valid = max(1, int(VALID_SHARE * len(points)))
     train, valid = points[order[n_valid:][:MAX_ROWS]], points[order[:n_valid]]
     if not len(train):
-        raise ValueError(f"compress has {len(points)} row(s); pass at least two, such as the training rows")
+        raise ValueError(f"compress has {count_of(len(points), 'row')}; pass at least two, such as the training rows")
     with one_thread():
         expected = classifier.predict_log_proba_scaled(valid)
         proba = torch.from_numpy(np.exp(classifier.predict_log_proba_scaled(train)))

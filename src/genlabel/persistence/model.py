@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import genlabel
+from genlabel._text import count_of
 from genlabel.data.tables.table import EncodedColumn, encoded_columns
 from genlabel.estimators.classifier import Intervals, ProbabilityClassifier
 from genlabel.estimators.unusual_values import find_unusual_values
@@ -81,8 +82,8 @@ class LoadedModel:
         self.schema = Schema.of(model) if schema is None else schema
 
     def __repr__(self) -> str:
-        columns, classes = len(self.schema.columns), len(self.classes_)
-        return f"<{type(self.classifier).__name__} for {columns} columns and {classes} classes>"
+        columns, classes = count_of(len(self.schema.columns), "column"), count_of(len(self.classes_), "class")
+        return f"<{type(self.classifier).__name__} for {columns} and {classes}>"
 
     def __getattr__(self, name: str) -> Any:
         """Return a fitted attribute of the classifier."""

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from genlabel._text import count_of
 from genlabel._validation import as_pandas
 from genlabel.data.tables.columns import as_strings, kind_of
 from genlabel.data.tables.files import join_names, missing_columns_error
@@ -79,7 +80,9 @@ class Schema(NamedTuple):
             raise ValueError(f"X is {type(X).__name__}; pass a DataFrame with the columns {names}")
         if not self.named or not isinstance(X, pd.DataFrame):
             if len(shape) != 2 or shape[1] != len(self.columns):
-                raise ValueError(f"X has shape {shape}; the model takes {len(self.columns)} columns: {names}")
+                raise ValueError(
+                    f"X has shape {shape}; the model takes {count_of(len(self.columns), 'column')}: {names}"
+                )
             return X
         present = list(X.columns)
         missing = [column.name for column in self.columns if column.name not in present and column.kind != UNUSED]

@@ -10,6 +10,7 @@ from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel._text import count_of
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.evaluation.explanation import Explanation
 from genlabel.reporting.html import shorten
@@ -64,7 +65,7 @@ def _print_columns(explanation: Explanation, i: int, c: int) -> None:
         grid.add_row(*shown, f"{values[j]:+.3f}{error}", *others)
     rest = order[MAX_COLUMNS:]
     if len(rest):
-        grid.add_row(f"{len(rest)} other columns", "", f"{values[rest].sum():+.3f}")
+        grid.add_row(count_of(len(rest), "other column"), "", f"{values[rest].sum():+.3f}")
     table_console().print(grid)
 
 

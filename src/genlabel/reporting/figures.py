@@ -124,7 +124,7 @@ def plot_diagnosis(diagnosis: Diagnosis) -> Figure:
     """
     mixed, experiment = diagnosis.mixed, diagnosis.experiment
     figure = charts.new_figure(7.0, 3.6) if mixed is None else charts.new_figure(11.5, 8.4)
-    size = f"{diagnosis.n} rows, {diagnosis.d} features, {len(diagnosis.classes)} classes"
+    size = diagnosis.size
     figure.suptitle(f"{diagnosis.verdict.sentence}\n{size}", fontsize=12)
     if mixed is None:
         draw_density_check(figure.subplots(), diagnosis.density_check)

@@ -15,6 +15,7 @@ from typing import Any, cast, final
 import numpy as np
 import pandas as pd
 
+from genlabel._text import count_of
 from genlabel.evaluation.comparison import (
     PLAIN_TRAINING,
     PRIOR_BASELINE,
@@ -30,6 +31,7 @@ from genlabel.evaluation.diagnosis.diagnose import describe_gains
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.evaluation.records.schema import plain_values
 from genlabel.evaluation.table_models import TABLE_METHODS
+from genlabel.metrics import rarely_found
 from genlabel.reporting.html import capitalize, list_names, name_of, percent
 
 METHOD_HELP = {
@@ -40,6 +42,10 @@ METHOD_HELP = {
     "logistic regression": "a linear model",
     "boosting": "gradient-boosted decision trees",
 }
+FITTED_METHODS = {name: key for key, name in TABLE_METHODS.items()}
+"""Names of the methods that `genlabel fit` trains -> their names as an option."""
+SKLEARN_CLASSES = {"boosting": "HistGradientBoostingClassifier", "logistic regression": "LogisticRegression"}
+"""Classes of the other methods in scikit-learn."""
 MIN_SPLITS = 5
 """Minimum number of splits whose spread measures the noise."""
 MIN_SPEEDUP = 5.0
@@ -97,10 +103,27 @@ class Findings:
         return next((name for name in [*self.ranking, *self.arms] if name != PRIOR_BASELINE), PRIOR_BASELINE)
 
     @cached_property
+    def recommended(self) -> str:
+        """Method to train, of which all advice speaks.
+
+        It is the best one that `genlabel fit` trains, unless another method is clearly better, or surer to beat
+        guessing; then it is the best method, and the same without a command to type.
+        """
+        if not self.fit_command or self.skill_of(self.best) == "none":
+            return self.best
+        sure = [name for name in self.ranking if self.skill_of(name) == self.skill_of(self.best)]
+        return next((name for name in sure if name in FITTED_METHODS and not self.beaten(name)), self.best)
+
+    def beaten(self, method: str) -> bool:
+        """Return whether another method of the comparison is clearly better."""
+        pairs = [self.pair(method, other) for other in self.ranking]
+        return any(pair is not None and pair.high < 0 for pair in pairs)
+
+    @cached_property
     def near(self) -> list[str]:
-        """Methods that are not clearly worse than the best one, without the prior baseline."""
-        others = [name for name in self.ranking if name not in (self.best, PRIOR_BASELINE)]
-        pairs = [self.pair(self.best, name) for name in others]
+        """Methods without a clear difference from the recommended one, without the prior baseline."""
+        others = [name for name in self.ranking if name not in (self.recommended, PRIOR_BASELINE)]
+        pairs = [self.pair(self.recommended, name) for name in others]
         return [pair.other for pair in pairs if pair is not None and not pair.low > 0]
 
     @cached_property
@@ -116,19 +139,23 @@ class Findings:
         return "the lowest log-loss" if is_lowest else f"the lowest log-loss but for the {PRIOR_BASELINE}"
 
     @property
-    def next_method(self) -> str:
-        """Method for `genlabel fit`: the best one that it knows, preferably one that is not clearly worse."""
-        known = TABLE_METHODS.values()
-        return next((name for name in [self.best, *self.near, *self.ranking] if name in known), "")
+    def fitted_method(self) -> str:
+        """The recommended method if `genlabel fit` trains it, else the best that it trains; empty if there is none."""
+        return next((name for name in [self.recommended, *self.ranking] if name in FITTED_METHODS), "")
 
     @property
     def next_command(self) -> str:
-        """Command to type next; empty if there is none."""
-        if not self.fit_command or not self.next_method or self.skill == "none":
+        """Command to type next, which trains the recommended method; empty if there is none."""
+        if self.fitted_method != self.recommended or self.skill == "none":
             return ""
-        key = next(key for key, name in TABLE_METHODS.items() if name == self.next_method)
-        method = "" if key == "genlabel" else f" --method {key}"
-        return f"{self.fit_command}{method}{' --class-weight balanced' if self.missed else ''}"
+        return self.command_of(self.recommended)
+
+    def command_of(self, method: str) -> str:
+        """Return the command that trains a method; empty if there is none."""
+        if not self.fit_command or method not in FITTED_METHODS:
+            return ""
+        key = FITTED_METHODS[method]
+        return self.fit_command + ("" if key == "genlabel" else f" --method {key}")
 
     @cached_property
     def compared_counts(self) -> dict[str, PredictionCounts]:
@@ -146,15 +173,18 @@ class Findings:
 
     @property
     def counted_method(self) -> str:
-        """The best method whose predictions are counted; empty if there is none."""
-        order = [self.best, *self.ranking] if self.compared_counts else self.arms
+        """The recommended method, or the best one whose predictions are counted; empty if there is none."""
+        order = [self.recommended, *self.ranking] if self.compared_counts else self.arms
         return next((name for name in order if name in self.counts), "")
 
     @property
     def missed(self) -> list[str]:
-        """Classes of which the counted method finds no unseen row."""
+        """Classes of which the counted method finds too few unseen rows, see `rarely_found`."""
         counts = self.counts.get(self.counted_method)
-        return [] if counts is None else [counts.classes[c] for c in np.flatnonzero(counts.recall == 0.0)]
+        if counts is None:
+            return []
+        sizes = dict(zip(counts.classes, counts.class_counts.tolist(), strict=True))
+        return rarely_found(dict(zip(counts.classes, counts.recall.tolist(), strict=True)), sizes)
 
     @property
     def repeats_of_a_row(self) -> float:
@@ -171,18 +201,22 @@ class Findings:
 
     @cached_property
     def skill(self) -> str:
-        """Degree of certainty that the best method beats the class priors.
+        """Degree of certainty that the recommended method beats the class priors, see `skill_of`."""
+        return self.skill_of(self.recommended)
+
+    def skill_of(self, method: str) -> str:
+        """Return the degree of certainty that a method beats the class priors.
 
         "clear"; "ranks", by its AUC alone; "unknown", the rows are too few to tell; "none", the gain is small at most;
         empty if it was not measured.
         """
-        gap = self.pair(self.best, PRIOR_BASELINE)
+        gap = self.pair(method, PRIOR_BASELINE)
         if self.results is None or gap is None or isnan(gap.low):
             return ""
         if gap.low > 0:
             return "clear"
         if "auc" in self.results:
-            auc = self.results.loc[self.results["method"] == self.best, "auc"].dropna()
+            auc = self.results.loc[self.results["method"] == method, "auc"].dropna()
             if len(auc) > 1 and interval(auc, self.test_size)[0] > 0.5:
                 return "ranks"
         is_small = gap.high <= MAX_USELESS_GAIN * self.mean(PRIOR_BASELINE, "log_loss")
@@ -219,9 +253,9 @@ class Findings:
 
     @cached_property
     def pairs(self) -> list[PairedDifference]:
-        """The best method and each other one, whether mixup and GenLabel help, and GenLabel against its best rival."""
+        """The recommended method and each other, whether mixup and GenLabel help, GenLabel against its best rival."""
         rivals = [name for name in self.ranking if name not in {PLAIN_TRAINING, "mixup", "GenLabel", PRIOR_BASELINE}]
-        names = [(self.best, other) for other in self.ranking if other != self.best]
+        names = [(self.recommended, other) for other in self.ranking if other != self.recommended]
         names += [("mixup", PLAIN_TRAINING), ("GenLabel", PLAIN_TRAINING), ("GenLabel", "mixup")]
         names += [("GenLabel", rivals[0])] if rivals else []
         pairs = [self.pair(*pair) for pair in dict.fromkeys(names)]
@@ -262,58 +296,61 @@ class Findings:
 
 
 def _missed_lines(findings: Findings) -> list[str]:
-    """Return a warning about classes of which the best method finds no row, with what to do."""
+    """Return a warning about classes of which the recommended method finds too little, with what to do."""
     missed = findings.missed
     if not missed:
         return []
     method, counts = findings.counted_method, findings.counts[findings.counted_method]
-    rows = sum(int(counts.class_counts[counts.classes.index(name)]) for name in missed)
+    places = [counts.classes.index(name) for name in missed]
+    rows, highest = int(counts.class_counts[places].sum()), float(counts.recall[places].max())
+    share = percent(highest, 0) if len(missed) == 1 or not highest else f"at most {percent(highest, 0)}"
     classes = f"class {list_names(missed)}" if len(missed) == 1 else f"the classes {list_names(missed)}"
-    return [
-        f"Caution: {method} finds 0 % of {classes}, {percent(rows / counts.rows)} of the unseen rows. If they matter, "
-        "train with --class-weight balanced, or with a --threshold below one half."
-    ]
+    remedy = "train with class weights"
+    if findings.next_command:
+        remedy = "add --class-weight balanced to the command, or --cost balanced, which keeps the probabilities"
+    line = f"Caution: {method} finds {share} of {classes}, {percent(rows / counts.rows)} of the unseen rows."
+    return [f"{line} If that matters, {remedy}."]
 
 
 def _use_lines(findings: Findings) -> list[str]:
     """Return what to train and how often it is right, and the most accurate method if it is another one."""
-    best, guess, skill = findings.best, findings.guess, findings.skill
-    if best == PRIOR_BASELINE:
+    method, guess, skill = findings.recommended, findings.guess, findings.skill
+    if method == PRIOR_BASELINE:
         return ["Only guessing was measured, so there is nothing to recommend."]
-    accuracy = findings.mean(best, "accuracy")
+    accuracy = findings.mean(method, "accuracy")
     right = f"right on {percent(accuracy)} of unseen rows"
     guessing = "" if isnan(guess) else f"; always guessing the largest class is right on {percent(guess)}"
     if accuracy <= guess:
         guessing = f", no more often than always guessing the largest class ({percent(guess)})"
-    auc = findings.mean(best, "auc")
+    auc = findings.mean(method, "auc")
     if skill == "none":
-        line = f"Do not train on this table yet: the best method, {best}, is {right}{guessing}."
+        line = f"Do not train on this table yet: the best method, {method}, is {right}{guessing}."
         return [f"{line} Its columns say little about the classes."]
     if skill == "unknown":
-        line = f"Too few rows or splits to tell whether any method beats guessing. The best, {best}, is {right}"
+        line = f"Too few rows or splits to tell whether any method beats guessing; {method} is {right}"
     elif skill == "ranks":
-        line = f"Use {best} to rank rows (AUC {auc:.3f}; 0.5 is chance); it is {right}"
+        line = f"Use {method} to rank rows (AUC {auc:.3f}; 0.5 is chance); it is {right}"
     elif accuracy <= guess:
-        line = f"Use {best} for its probabilities; it is {right}"
+        line = f"Use {method} for its probabilities; it is {right}"
     else:
-        line = f"Use {'the ' if best == 'stacked density' else ''}{best}: {right}"
+        line = f"Use {'the ' if method == 'stacked density' else ''}{method}: {right}"
     lines = [f"{line}{guessing}."]
     other = findings.most_accurate
-    pair = findings.pair(other, best, "accuracy")
-    if other != best and pair is not None and pair.gain > 0:
-        sure = "clearly more often" if pair.low > 0 else "a difference that may be chance"
-        lines.append(f"Most often right: {other}, on {percent(findings.mean(other, 'accuracy'))} ({sure}).")
+    pair = findings.pair(other, method, "accuracy")
+    if pair is not None and pair.gain > 0:
+        result = "clearly better" if pair.low > 0 else "no clear difference"
+        lines.append(f"Most often right: {other}, on {percent(findings.mean(other, 'accuracy'))} ({result}).")
     return lines
 
 
 def _training_lines(findings: Findings) -> list[str]:
-    """Return the best method, those that may be as good, what it costs, and how sure the order is."""
+    """Return the recommended method, those that may be as good, what it costs, and how sure the order is."""
     if findings.results is None:
         return ["Only a diagnosis was made; genlabel compare measures what to train."] if findings.diagnosis else []
-    best, n_splits = findings.best, findings.n_splits
-    if best == PRIOR_BASELINE:
+    method, n_splits = findings.recommended, findings.n_splits
+    if method == PRIOR_BASELINE:
         return []
-    help_text = f", {METHOD_HELP[best]}," if best in METHOD_HELP else ""
+    help_text = f", {METHOD_HELP[method]}," if method in METHOD_HELP else ""
     prior = findings.mean(PRIOR_BASELINE, "log_loss")
     scale = "lower is better"
     if not isnan(prior):
@@ -321,17 +358,20 @@ def _training_lines(findings: Findings) -> list[str]:
             f"0 is perfect, {prior:.3f} is that of the {PRIOR_BASELINE} (always predicting how frequent each class is)"
         )
     splits = f" on average over {n_splits} splits" if n_splits > 1 else ""
+    rank = f"{findings.lowest}:" if method == findings.best else "a log-loss of"
     lines = [
-        f"{best}{help_text} has {findings.lowest}: {findings.mean(best, 'log_loss'):.3f}{splits}. Log-loss is the "
+        f"{method}{help_text} has {rank} {findings.mean(method, 'log_loss'):.3f}{splits}. Log-loss is the "
         f"penalty for the probability of the true class; {scale}."
     ]
-    others = [name for name in findings.ranking if name not in (best, PRIOR_BASELINE)]
+    if method != findings.best:
+        lowest = f"{findings.best} has {findings.lowest}: {findings.mean(findings.best, 'log_loss'):.3f}"
+        lines.append(f"{lowest}, no clear difference; genlabel fit does not train it.")
+    others = [name for name in findings.ranking if name not in (method, PRIOR_BASELINE)]
     if n_splits == 1:
         lines.append("One split does not show how much is chance; --n-splits 10 does.")
     elif findings.near:
-        verb = "is" if len(findings.near) == 1 else "are"
-        lines.append(f"{list_names(findings.near)} {verb} not clearly worse: the difference may be chance.")
-    elif others and all(findings.pair(best, name) is not None for name in others):
+        lines.append(f"No clear difference from {list_names(findings.near)}: by chance another could be first.")
+    elif others and all(findings.pair(method, name) is not None for name in others):
         lines.append("Every other method is clearly worse.")
     if 1 < n_splits < MIN_SPLITS:
         lines.append(f"{n_splits} splits show only roughly how much is chance; --n-splits 10 shows it better.")
@@ -339,15 +379,16 @@ def _training_lines(findings: Findings) -> list[str]:
 
 
 def _cost_lines(findings: Findings) -> list[str]:
-    """Return the time of a fit, and a much faster method that is not clearly worse."""
-    names = [findings.best, *findings.near] if findings.n_splits > 1 else [findings.best]
+    """Return the time of a fit, and a much faster method without a clear difference."""
+    method = findings.recommended
+    names = [method, *findings.near] if findings.n_splits > 1 else [method]
     seconds = {name: findings.mean(name, "seconds") for name in names}
-    best, fastest = findings.best, min(seconds, key=lambda name: seconds[name])
-    if isnan(seconds[best]):
+    fastest = min(seconds, key=lambda name: seconds[name])
+    if isnan(seconds[method]):
         return []
     times = {name: f"{time:.2g} s" if time >= 0.01 else "under 0.01 s" for name, time in seconds.items()}
-    line = f"A fit of {best} takes {times[best]} on one processor core"
-    if seconds[best] >= MIN_SPEEDUP * seconds[fastest]:
+    line = f"A fit of {method} takes {times[method]} on one processor core"
+    if seconds[method] >= MIN_SPEEDUP * seconds[fastest]:
         line += f", one of {fastest} {times[fastest]}"
     return [f"{line}."]
 
@@ -364,13 +405,17 @@ def _prior_lines(findings: Findings) -> list[str]:
 
 
 def _next_lines(findings: Findings) -> list[str]:
-    """Return a line about the method of the next command where it is not the best one."""
-    best, method = findings.best, findings.next_method
-    if not findings.next_command or method == best:
+    """Return where to find the recommended method if `genlabel fit` does not train it, and the best that it trains."""
+    method, other = findings.recommended, findings.fitted_method
+    if not findings.fit_command or method == other or findings.skill == "none":
         return []
-    pair = findings.pair(best, method)
-    change = "" if pair is None else f": {describe_change(-pair.gain)} than {best}"
-    return [f"genlabel fit does not train {best}. The best that it trains is {method}{change}."]
+    where = f"; scikit-learn does: {SKLEARN_CLASSES[method]}" if method in SKLEARN_CLASSES else ""
+    lines = [f"genlabel fit does not train {method}{where}."]
+    pair = findings.pair(method, other)
+    if pair is not None:
+        change = describe_change(-pair.gain)
+        lines.append(f"The best method that it trains is {other}, {change}: {findings.command_of(other)}")
+    return lines
 
 
 def _mixing_lines(findings: Findings) -> list[str]:
@@ -384,7 +429,7 @@ def _mixing_lines(findings: Findings) -> list[str]:
         )
     if pair is not None:
         unmixed = _unmixed_splits(findings)
-        choice = f" Its search chose not to mix on {unmixed} of {pair.splits} splits." if unmixed else ""
+        choice = f" Its search chose not to mix on {unmixed} of {count_of(pair.splits, 'split')}." if unmixed else ""
         if unmixed == pair.splits and (pair.better or pair.worse):
             choice = (
                 " Its search never chose to mix, so the difference is one of other settings, such as learning rates."

@@ -87,11 +87,6 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def signed(value: float, digits: int = 3) -> str:
-    """Return a number with its sign."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
 def name_of(text: object, length: int = MAX_NAME) -> str:
     """Return a name of the user for a sentence, in quotes if it looks like a number."""
     short = shorten(text, length)
@@ -112,15 +107,6 @@ def list_names(names: Sequence[object], most: int = 6) -> str:
     if len(names) > most:
         shown.append(f"{len(names) - most} more")
     return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown) or "none"
-
-
-def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> count_of(1, "row"), count_of(1200, "row"), count_of(2, "class")
-    ('1 row', '1,200 rows', '2 classes')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 class TableCell(NamedTuple):

@@ -16,6 +16,8 @@ from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel._text import count_of
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -91,7 +93,8 @@ def failure_lines(failures: Mapping[Any, str]) -> list[str]:
 
 def describe_table(table: Table) -> str:
     """Return the name and the size of a table."""
-    return f"{table.name}: {len(table.X)} rows, {table.X.shape[1]} columns, {table.y.nunique()} classes"
+    (n, d), k = table.X.shape, table.y.nunique()
+    return f"{table.name}: {count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(k, 'class')}"
 
 
 def describe_costs(classifier: ProbabilityClassifier) -> list[str]:

@@ -131,7 +131,8 @@ def test_numeric_classes_keep_their_names() -> None:
     mixed = diagnosis_of("iris").mixed
     assert mixed is not None
     numbers = {"setosa": 0, "versicolor": 1, "virginica": 2}
-    pairs = mixed.pairs.assign(class_1=mixed.pairs["class_1"].map(numbers), class_2=mixed.pairs["class_2"].map(numbers))
+    names = {name: mixed.pairs[name].map(numbers) for name in ("class_1", "class_2")}
+    pairs = mixed.pairs.assign(**names, clear=True)
     verdict = decide_verdict(diagnosis_of("iris").density_check, mixed._replace(pairs=pairs), None)
     assert any(" 0 with 2:" in reason for reason in verdict.reasons)
 

@@ -53,6 +53,23 @@ def frame_of(name: str, alpha: float) -> Any:
     return pairs.set_index(["first", "second"])
 
 
+def clear_pairs(X: Any, y: Any, seed: int) -> list[tuple[int, int]]:
+    samples = evaluate_mixed_samples(
+        StackedDensity([GaussianDensity()]).fit(X, y), Typicality().fit(X, y), X, y, 600, 0.3, seed
+    )
+    pairs = pair_table(samples, y, permuted_intrusion(X, y, 600, 0.3, seed)[0])
+    return [tuple(pair) for pair in pairs.loc[pairs["clear"], ["first", "second"]].to_numpy().tolist()]
+
+
+def test_pairs_of_classes_are_clear_only_with_evidence() -> None:
+    n_clear = 0
+    for seed in range(12):
+        rng, k = np.random.default_rng(seed), 2 + seed % 5
+        n_clear += bool(clear_pairs(rng.normal(size=(90, 3)), np.arange(90) % k, seed))
+    assert n_clear <= 2  # every table has a pair of the highest intrusion
+    assert clear_pairs(*clusters(LINE), 0) == [(0, 2)]
+
+
 @pytest.mark.parametrize("share, size", [(0.0, 10), (0.3, 10), (0.5, 1000), (1.0, 7)])
 def test_interval_equals_wilson(share: float, size: int) -> None:
     oracle = stats.binomtest(round(share * size), size).proportion_ci(method="wilson")

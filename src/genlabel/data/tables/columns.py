@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from genlabel._text import count_of
 from genlabel.data.tables.mistakes import (
     MIN_NUMBER_SHARE,
     describe_notation,
@@ -164,7 +165,7 @@ def describe_columns(columns: Sequence[ColumnSpec], X: pd.DataFrame) -> list[str
         if column.kind == "text":
             count = X[features[0]].nunique()
             rest = f", all but the {MAX_CATEGORIES - 1} most frequent in one feature" if count > MAX_CATEGORIES else ""
-            text += f" ({count} values{rest})"
+            text += f" ({count_of(count, 'value')}{rest})"
         if column.kind == "date":
             text += f" ({', '.join(name.removeprefix(f'{column.name} ').strip('()') for name in features)})"
         by_kind[column.kind].append(text)

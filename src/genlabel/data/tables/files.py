@@ -13,7 +13,11 @@ from typing import IO
 import pandas as pd
 
 from genlabel._atomic_io import atomic_writer
+from genlabel._text import count_of
 from genlabel.data.tables.formats import TableFormat, format_of, formats
+
+MAX_RENAMED = 10
+"""Maximum of missing columns that a message names, with the columns that may be the same."""
 
 
 def read_frame(
@@ -140,6 +144,18 @@ def closest_name(name: str, known: Iterable[str]) -> str | None:
     return lower[matches[0]] if matches else None
 
 
+def name_hint(name: str, known: Iterable[object], plural: str) -> str:
+    """Return all known names, after the closest one if a name is nearly it.
+
+    >>> name_hint("fruad", ["fraud", "ok"], "classes")
+    "did you mean 'fraud'? The classes are 'fraud', 'ok'"
+    """
+    names = list(map(str, known))
+    closest = closest_name(name, names)
+    listed = f"he {plural} are {join_names(names)}"
+    return f"t{listed}" if closest is None else f"did you mean {closest!r}? T{listed}"
+
+
 def join_names(names: Iterable[object], max_names: int = 30) -> str:
     """Return the names in quotes, separated by commas, the first `max_names` of them.
 
@@ -152,16 +168,25 @@ def join_names(names: Iterable[object], max_names: int = 30) -> str:
 
 
 def missing_columns_error(missing: Sequence[str], others: Iterable[str]) -> ValueError:
-    """Return the error of a table without columns of a model; one of its other columns may be one that was renamed."""
-    closest = closest_name(missing[0], others)
-    them = "it" if len(missing) == 1 else "them"
-    hint = (
-        f"the model was fitted with {them}; add {them}"
-        if closest is None
-        else f"rename {closest!r} if it is {missing[0]!r}"
-    )
-    names = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns, {join_names(missing, 4)}"
-    return ValueError(f"the table lacks {names}; {hint}")
+    """Return the error of a table without columns of a model; its other columns may be some that were renamed.
+
+    >>> str(missing_columns_error(["age", "size"], ["Age", "sizes", "x"]))
+    "the table lacks 2 columns, 'age', 'size'; rename 'Age' if it is 'age', 'sizes' if it is 'size'"
+    """
+    renamed, left = [], list(others)
+    for name in missing:
+        closest = closest_name(name, left)
+        if closest is not None:
+            left.remove(closest)
+            renamed.append(f"{closest!r} if it is {name!r}")
+    them = "it" if len(missing) == 1 else "all of them"
+    more = f" and {len(renamed) - MAX_RENAMED} more" if len(renamed) > MAX_RENAMED else ""
+    hints = [f"rename {', '.join(renamed[:MAX_RENAMED])}{more}"] if renamed else []
+    if len(renamed) < len(missing):
+        hints.append(f"the model was fitted with {them}" + ("" if renamed else "; add what is missing"))
+    n_columns = count_of(len(missing), "column")
+    names = f"the column {missing[0]!r}" if len(missing) == 1 else f"{n_columns}, {join_names(missing, MAX_RENAMED)}"
+    return ValueError(f"the table lacks {names}; {'; '.join(hints)}")
 
 
 @contextmanager

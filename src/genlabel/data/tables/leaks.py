@@ -42,6 +42,8 @@ MAX_CODES_PER_CLASS = 2
 """Distinct values for each class of a column that may be a code of the class."""
 MAX_SAMPLE_ROWS = 2000
 """Rows that the search for such columns uses."""
+QUESTION = "known before the outcome?"
+"""Words of the notes that ask about a column."""
 ROW_ID = "its values are row numbers"
 ROW_ID_NAME = re.compile(
     r"(^|[\s_.-])(id|ids|uid|guid|uuid|key|index|idx|row|nr|no|num|number)$|[a-z](Id|ID|Key|No|Nr)$"
@@ -245,7 +247,7 @@ def _ask(table: Table, questions: Mapping[str, list[Leak]], dropped: Sequence[st
         rest = pronoun if len(questions) == 1 else "all columns asked about"
         drop, include = (" ".join(f"{option} {name!r}" for name in names) for option in ("--drop", "--force-include"))
         notes.append(
-            f"{columns}: {reason}; {verb} known before the outcome? If not, {drop} leaves {pronoun} out ({include} if "
+            f"{columns}: {reason}; {verb} {QUESTION} If not, {drop} leaves {pronoun} out ({include} if "
             f"so); a random forest is right on {100 * accuracy:.1f} % of the rows with {pronoun}, on "
             f"{100 * without:.1f} % without {rest}"
         )

@@ -12,20 +12,22 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from genlabel._text import count_of
 from genlabel._validation import check_count, check_interval
-from genlabel.data.tables.table import MIN_CLASS_ROWS, Table
+from genlabel.data.tables.table import MIN_CLASS_ROWS, Table, select_rows
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Indices of the training rows and of the test rows."""
 
 
 def make_splits(table: Table, n_splits: int, test_size: float, seed: int) -> list[Split]:
-    """Return repeated splits of a table; raise if a class is too small.
+    """Return repeated splits of a table.
 
-    The rows are drawn at random, stratified by class. If the table has groups, all rows of a group are on the same
-    side. If it has times, the latest rows are cut into `n_splits` intervals, fewer where many times are equal; each
-    interval is predicted from all rows before it, except those of its groups. The first random splits do not depend on
-    `n_splits`.
+    The rows are drawn at random, stratified by class. The rows of a class with fewer than 4 are never held out; they
+    are used for training unless they belong to a held-out group or are not earlier than the held-out rows. If the table
+    has groups, all rows of a group are on the same side. If it has times, the latest rows are cut into `n_splits`
+    intervals, fewer where many times are equal; each interval is predicted from all rows before it, except those of its
+    groups. The first random splits do not depend on `n_splits`.
 
     Parameters
     ----------
@@ -44,7 +46,15 @@ def make_splits(table: Table, n_splits: int, test_size: float, seed: int) -> lis
     check_count("n_splits", n_splits)
     check_count("seed", seed, low=0)
     share = check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
-    counts = _check_classes(table)
+    counts = table.y.value_counts()
+    n_frequent = int((counts >= MIN_CLASS_ROWS).sum())
+    if n_frequent < 2:
+        raise ValueError(
+            f"{table.name!r} has {count_of(n_frequent, 'class')} of at least {MIN_CLASS_ROWS} rows, and two are needed "
+            "to hold rows out; add rows"
+        )
+    if n_frequent < len(counts):
+        return _split_frequent_classes(table, n_splits, share, seed)
     if table.time is not None:
         return _split_by_time(table, n_splits, share)
     if table.groups is not None:
@@ -60,8 +70,8 @@ def make_splits(table: Table, n_splits: int, test_size: float, seed: int) -> lis
     fewest = min(int(table.y.iloc[train].value_counts().reindex(counts.index).fillna(0).min()) for train, _ in splits)
     if fewest < 2:
         raise ValueError(
-            f"test_size={test_size!r} leaves {fewest} rows of a class to train on, and 2 are needed; the smallest "
-            f"class, {counts.index[-1]!r}, has {counts.iloc[-1]} rows: lower test_size"
+            f"test_size={test_size!r} leaves {count_of(fewest, 'row')} of a class to train on, and 2 are needed; the "
+            f"smallest class, {counts.index[-1]!r}, has {count_of(int(counts.iloc[-1]), 'row')}: lower test_size"
         )
     return splits
 
@@ -87,20 +97,19 @@ def merge_groups(*groupings: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(pd.factorize(labels)[0], index=groupings[0].index)
 
 
-def _check_classes(table: Table) -> pd.Series[int]:
-    """Return the number of rows of each class, the largest first; raise if a class is too small."""
-    counts = table.y.value_counts()
-    if len(counts) < 2:
-        raise ValueError(f"{table.name!r} has one class only, {counts.index[0]!r}; two are needed")
-    rare = counts[counts < MIN_CLASS_ROWS]
-    if len(rare):
-        names = ", ".join(f"{name!r} ({count})" for name, count in rare.iloc[:5].items())
-        names += ", ..." if len(rare) > 5 else ""
-        raise ValueError(
-            f"{names}: each class needs {MIN_CLASS_ROWS} rows, and {len(rare)} of {len(counts)} have fewer; merge "
-            f"them, or leave them out with min_class_size={MIN_CLASS_ROWS}"
-        )
-    return counts
+def _split_frequent_classes(table: Table, n_splits: int, share: float, seed: int) -> list[Split]:
+    """Split the rows of the classes with enough rows, and add the other rows to the training rows where they may be."""
+    frequent = (table.y.map(table.y.value_counts()) >= MIN_CLASS_ROWS).to_numpy()
+    rows, rare_rows = np.flatnonzero(frequent), np.flatnonzero(~frequent)
+    splits = []
+    for train, test in make_splits(select_rows(table, frequent), n_splits, share, seed):
+        rare, held_out = rare_rows, rows[test]
+        if table.groups is not None:
+            rare = rare[~table.groups.iloc[rare].isin(table.groups.iloc[held_out]).to_numpy()]
+        if table.time is not None:
+            rare = rare[(table.time.iloc[rare] < table.time.iloc[held_out].min()).to_numpy()]
+        splits.append((np.sort(np.concatenate([rows[train], rare])), held_out))
+    return splits
 
 
 def _split_groups(table: Table, n_splits: int, share: float, seed: int) -> list[Split]:
@@ -118,8 +127,8 @@ def _split_groups(table: Table, n_splits: int, share: float, seed: int) -> list[
         splits.append((np.flatnonzero(~test[groups]), np.flatnonzero(test[groups])))
     if any(len(train) == 0 or len(test) == 0 for train, test in splits):
         raise ValueError(
-            f"test_size={share!r} does not suit the {len(sizes)} groups of {table.name!r}: a side would be empty; "
-            "change test_size, or use finer groups"
+            f"test_size={share!r} does not suit the {count_of(len(sizes), 'group')} of {table.name!r}: a side would be "
+            "empty; change test_size, or use finer groups"
         )
     return splits
 

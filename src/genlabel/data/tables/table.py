@@ -12,7 +12,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
+from genlabel._text import count_of
 from genlabel.data.tables.columns import MAX_CATEGORIES, ColumnSpec, as_floats, as_strings, kind_of
+from genlabel.data.tables.files import join_names
 
 MIN_CLASS_ROWS = 4
 """Rows that a class needs, so that two of them remain for training when about a third is held out."""
@@ -59,22 +61,41 @@ def select_rows(table: Table, rows: Any) -> Table:
     return replace(table, **selected)
 
 
+def note_rare_classes(table: Table) -> Table:
+    """Return the table with a note on the classes of fewer than 4 rows, whose scores say nothing.
+
+    >>> table = Table("t", pd.DataFrame({"x": range(9)}), pd.Series(list("aaaabbbbc")))
+    >>> note_rare_classes(table).notes
+    ["the class 'c' has 1 row, too few to be measured; --min-class-size 4 leaves such classes out"]
+    """
+    counts = table.y.value_counts(sort=False)
+    rare = counts[counts < MIN_CLASS_ROWS]
+    if not len(rare):
+        return table
+    hint = f"; --min-class-size {MIN_CLASS_ROWS} leaves such classes out" if len(counts) - len(rare) > 1 else ""
+    if len(rare) == 1:
+        note = (
+            f"the class {str(rare.index[0])!r} has {count_of(int(rare.iloc[0]), 'row')}, too few to be measured{hint}"
+        )
+    else:
+        few = f"fewer than {MIN_CLASS_ROWS} rows, too few to be measured"
+        note = f"{len(rare)} of {len(counts)} classes have {few}: {join_names(rare.index, 5)}{hint}"
+    return replace(table, notes=[*table.notes, note])
+
+
 def drop_rare_classes(table: Table, min_rows: int = MIN_CLASS_ROWS) -> Table:
     """Return the table without the classes of fewer than `min_rows` rows; a note names them.
 
     >>> table = Table("t", pd.DataFrame({"x": range(9)}), pd.Series(list("aaaabbbbc")))
     >>> drop_rare_classes(table).notes
-    ['1 class of fewer than 4 rows dropped, 1 row: c']
+    ["1 class of fewer than 4 rows left out, 1 row: 'c'"]
     """
     counts = table.y.value_counts(sort=False)
     rare = counts[counts < min_rows]
     if not len(rare):
         return table
-    n_rows = int(rare.sum())
-    classes = "1 class" if len(rare) == 1 else f"{len(rare)} classes"
-    rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
-    names = ", ".join(str(name) for name in rare.index[:5]) + (", ..." if len(rare) > 5 else "")
-    note = f"{classes} of fewer than {min_rows} rows dropped, {rows}: {names}"
+    n_rows, few = count_of(int(rare.sum()), "row"), count_of(min_rows, "row")
+    note = f"{count_of(len(rare), 'class')} of fewer than {few} left out, {n_rows}: {join_names(rare.index, 5)}"
     remaining = select_rows(table, ~table.y.isin(list(rare.index)).to_numpy())
     return replace(remaining, notes=[*table.notes, note])
 

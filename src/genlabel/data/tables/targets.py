@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from genlabel._text import count_of
 from genlabel._validation import check_count
 from genlabel.data.tables.columns import MAX_CATEGORIES, has_numbers, to_float
 from genlabel.data.tables.parse_values import (
@@ -79,7 +80,7 @@ def _read_string_target(y: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
         notes.append(f"classes that are the same number: {', '.join(map(repr, same))}; if they are one, fix the file")
     for word in [*NA_WORDS, *names[is_placeholder(names) & ~names.isin(NA_WORDS)]]:
         if count := int((labels == word).sum()):
-            text = f"{word!r} in the target {y.name!r} is taken as a class of {count} rows"
+            text = f"{word!r} in the target {y.name!r} is taken as a class of {count_of(count, 'row')}"
             notes.append(f"{text}; --na-values={shlex.quote(word)} makes it missing")
     return labels
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from genlabel._arrays import Seed, Standardization, as_rng, chunks, like, named_device
 from genlabel._progress import training_callback
+from genlabel._text import count_of
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan import training
@@ -245,15 +246,16 @@ class GANDensity(ClassDensity):
         names = self.classes_.tolist()
         more_charts = f"or with more charts ({latents.charts}) if the class has many pieces"
         if missing:
-            c = missing[0]
+            c, times = missing[0], count_of(self.retries + 1, "training")
             raise CollapsedGeneratorError(
                 f"the generator of class {names[c]!r} has collapsed: it covers {best[c].coverage:.0%} of the held-out "
-                f"rows, less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s); train "
-                f"longer (steps={self.steps}), with another random_state or penalty, {more_charts}"
+                f"rows, less than min_coverage={self.min_coverage:g}, after {times}; train longer "
+                f"(steps={self.steps}), with another random_state or penalty, {more_charts}"
             )
         for name, part, selected in zip(names, classes, best, strict=True):
             if part.is_small:
-                message = f"class {name!r} has {len(part.train)} rows, too few to hold any out; give at least "
+                n_rows = count_of(len(part.train), "row")
+                message = f"class {name!r} has {n_rows}, too few to hold any out; give at least "
                 message += f"{training.MIN_ROWS_TO_SPLIT}, or use GaussianDensity"
                 warn(("GANDensity", name), message, DensityWarning)
             elif selected.precision < self.min_coverage:

@@ -11,6 +11,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from genlabel._text import count_of
 from genlabel.data.folds import grouped_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
 from genlabel.evaluation.prediction_counts import Z_90, Z_95
@@ -82,7 +83,7 @@ def check_density(
     baselines = _baseline_losses(points, index, fold)
     rows = np.flatnonzero(~np.isnan(density.held_out_).any(1) & ~np.isnan(baselines["logistic"]))
     if len(rows) < 2:
-        reason = f"only {len(rows)} rows could be held out; the stacked density cannot be checked"
+        reason = f"only {count_of(len(rows), 'row')} could be held out; the stacked density cannot be checked"
         unknown = MeanDifference(np.nan, np.nan, np.nan)
         return DensityCheck(False, [reason], len(rows), np.nan, np.nan, np.nan, unknown, unknown)
     loss = {"density": -np.maximum(density.held_out_[rows, index[rows]], np.log(MIN_PROBABILITY))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, isnan
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from genlabel._arrays import Standardization
 from genlabel._progress import track_fit
 from genlabel._runtime import one_thread
+from genlabel._text import count_of, signed
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, deduplicate_warnings
 from genlabel.data.folds import make_folds, round_robin_folds, training_rows
 from genlabel.densities import StackedDensity
@@ -57,6 +58,18 @@ SENTENCES = {
     "not tried": "There are too few rows to hold any out, so mixing was not tried.",
 }
 """Sentence of each verdict."""
+TITLES = {
+    "class_1": "class 1",
+    "class_2": "class 2",
+    "row_1": "row 1",
+    "row_2": "row 2",
+    "lam": "lambda",
+    "mixup_label": "mixup's label",
+    "density_label": "GenLabel's label",
+    "total_variation": "label distance",
+    "log_loss": "log-loss",
+}
+"""Titles of columns that are printed."""
 MAX_PRINTED = 3
 """Rows of a table that are printed."""
 MIN_PARENT_WEIGHT = 0.1
@@ -93,6 +106,11 @@ class Diagnosis:
     """The paired experiment; None where no row can be held out."""
     regions: DecisionRegions | None = None
     """Decision regions, where there are two features and the stacked density is trusted."""
+
+    @property
+    def size(self) -> str:
+        """Numbers of rows, features and classes in words."""
+        return f"{count_of(self.n, 'row')}, {count_of(self.d, 'feature')}, {count_of(len(self.classes), 'class')}"
 
     @property
     def signals(self) -> dict[str, float]:
@@ -166,35 +184,59 @@ class Diagnosis:
         return plain_values(values)
 
     def __repr__(self) -> str:
-        return f"<Diagnosis: {self.verdict.word}; {self.n} rows, {self.d} features, {len(self.classes)} classes>"
+        return f"<Diagnosis: {self.verdict.word}; {self.size}>"
 
     def __str__(self) -> str:
-        check, number = self.density_check, "{:.3f}".format
+        check = self.density_check
         losses = {"stacked density": check.density, "logistic regression": check.logistic, "class priors": check.prior}
         parts = [
-            f"Diagnosis of {self.n} rows, {self.d} features, {len(self.classes)} classes\n\n{self.verdict.sentence}",
+            f"Diagnosis of {self.size}\n\n{self.verdict.sentence}",
             "\n".join(f"- {reason}" for reason in self.verdict.reasons),
-            f"Log-loss on unseen rows ({check.rows} rows; lower is better)\n"
+            f"Log-loss on unseen rows ({count_of(check.rows, 'row')}; lower is better)\n"
             + "\n".join(f"  {name:20} {value:.3f}" for name, value in losses.items()),
         ]
         if self.mixed is not None:
-            columns = ["class_1", "class_2", "intrusion", "low", "high", "permuted", "atypical", "total_variation"]
-            table = self.to_frame("pairs", MAX_PRINTED)[columns].to_string(index=False, float_format=number)
-            parts.append(f"Pairs of classes whose mixed rows land among another class most often\n{table}")
+            heading = "Pairs of classes whose mixed rows land among another class (intrude) most clearly"
+            parts.append(f"{heading}\n{_pairs_text(self.to_frame('pairs', MAX_PRINTED))}")
             columns = ["row_1", "row_2", "class_1", "class_2", "lam", "mixup_label", "density_label", "total_variation"]
             frame = self.to_frame("mixed_samples", None)
             has_both = frame["lam"].between(MIN_PARENT_WEIGHT, 1.0 - MIN_PARENT_WEIGHT)
-            shown = frame[has_both].head(MAX_PRINTED)[columns]
             heading = "Mixed rows, with a tenth of either parent at least, whose labels differ most"
-            parts.append(f"{heading}\n{shown.to_string(index=False, float_format=number)}")
+            parts.append(f"{heading}\n{_table_text(frame[has_both].head(MAX_PRINTED)[columns])}")
         if self.experiment is not None:
-            rows, folds = self.experiment.rows, self.experiment.folds
-            heading = f"Short experiment: networks alone, {rows} rows held out in {folds} folds; gain: fall of log-loss"
-            table = self.experiment.to_frame().rename_axis(None).to_string(float_format=number, na_rep="")
-            parts.append(f"{heading}\n{table}")
+            rows, folds = count_of(self.experiment.rows, "row"), count_of(self.experiment.folds, "fold")
+            heading = f"Short experiment: networks alone, {rows} held out in {folds}; gain: fall of log-loss"
+            parts.append(f"{heading}\n{_arms_text(self.experiment.to_frame())}")
         if self.notes:
             parts.append("\n".join(f"note: {note}" for note in self.notes))
         return "\n\n".join(parts)
+
+
+def _pairs_text(pairs: pd.DataFrame) -> str:
+    """Return pairs of classes as text, with shares in percent."""
+    titles = {"intrusion": "intrude %", "permuted": "random labels %", "atypical": "unlike any row %"}
+    shares = {title: (100 * pairs[name]).map("{:.1f}".format) for name, title in titles.items()}
+    ends = zip(100 * pairs["low"], 100 * pairs["high"], strict=True)
+    shown = pairs.assign(**shares, **{"95 % interval": [f"{low:.0f} to {high:.0f}" for low, high in ends]})
+    names = ["class_1", "class_2", "intrude %", "95 % interval", "random labels %", "unlike any row %"]
+    return _table_text(shown[[*names, "total_variation"]])
+
+
+def _arms_text(arms: pd.DataFrame) -> str:
+    """Return the arms of the paired experiment as text, with the accuracy in percent."""
+    gains, ends = [], []
+    for gain, low, high in arms[["gain", "gain_low", "gain_high"]].to_numpy():
+        gains.append("" if isnan(gain) else signed(gain))
+        ends.append("" if isnan(gain) else f"{signed(low)} to {signed(high)}")
+    accuracy = (100 * arms["accuracy"]).map("{:.1f}".format)
+    shown = arms.reset_index(names="network").assign(gain=gains, **{"accuracy %": accuracy.to_numpy()})
+    shown["90 % interval"] = ends
+    return _table_text(shown[["network", "log_loss", "accuracy %", "gain", "90 % interval", "affinity", "diversity"]])
+
+
+def _table_text(frame: pd.DataFrame) -> str:
+    """Return a frame as text, with titles in words; NaN is empty."""
+    return frame.rename(columns=TITLES).to_string(index=False, float_format="{:.3f}".format, na_rep="")
 
 
 def diagnose(
@@ -209,6 +251,7 @@ def diagnose(
     max_rows: int = 2000,
     random_state: int = 0,
     verbose: int = 0,
+    n_jobs: int = 1,
 ) -> Diagnosis:
     """Find out whether mixing helps on a table, with which labels, and why.
 
@@ -239,6 +282,8 @@ def diagnose(
     random_state : int
     verbose : int
         Above 0, show the progress on the error stream.
+    n_jobs : int
+        Number of processes of the paired experiment, one for each fold at most; the result does not depend on it.
 
     Examples
     --------
@@ -259,6 +304,7 @@ def diagnose(
         "max_rows": check_count("max_rows", max_rows, low=10),
         "random_state": check_count("random_state", random_state, low=0),
     }
+    check_count("n_jobs", n_jobs)
     with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as progress:
         data, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
         n_rows, names = len(data.y), data.classes
@@ -280,7 +326,7 @@ def diagnose(
         arm_settings = (alpha, clean_fraction, random_state)
         with progress.stage("paired experiment"):
             experiment = run_paired_experiment(
-                data.X, index, cv, *arm_settings, data.groups, names, lambda done: progress.update(done, 1.0)
+                data.X, index, cv, *arm_settings, data.groups, names, lambda done: progress.update(done, 1.0), n_jobs
             )
         regions = None
         if in_plane and mixed is not None and experiment is not None:
@@ -299,7 +345,7 @@ def _limit_size(data: LabeledData, max_rows: int, seed: int) -> tuple[LabeledDat
     """Return a stratified sample of a large table, with a row of each class at least, and notes on what it omits."""
     n, k, notes = len(data.y), len(data.classes), []
     if n > max_rows:
-        notes.append(f"{n} rows; a stratified sample of about {max_rows} was used")
+        notes.append(f"{count_of(n, 'row')}; a stratified sample of about {max_rows} was used")
         index = data.y.astype(np.intp)
         sample = np.flatnonzero(round_robin_folds(index, ceil(n / max_rows), seed) == 0)
         data = data.take(np.flatnonzero(training_rows(sample, index)))
@@ -320,7 +366,7 @@ def decide_verdict(
             f"{100 * mean['intrusion']:.1f} % of mixed rows end up nearest to a class that neither parent has; with "
             f"random labels {100 * mixed.chance:.1f} % would"
         )
-        if worst["intrusion"] > 0:
+        if worst is not None:
             low, high = 100 * worst["low"], 100 * worst["high"]
             pair = f"{worst['class_1']} with {worst['class_2']}"
             reasons[-1] += f"; most of {pair}: {100 * worst['intrusion']:.0f} % ({low:.0f} to {high:.0f} %)"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 from genlabel._arrays import as_rng
 from genlabel.densities import StackedDensity
@@ -23,6 +23,8 @@ MIN_PER_PAIR = 20
 """Minimum number of mixed samples of a pair of classes."""
 MAX_PAIRS = 200
 """Maximum number of pairs of classes; those that mixup draws most often are measured."""
+MIN_EXCESS = 0.01
+"""Share of mixed samples by which a clear intrusion exceeds the expected one, at least."""
 PERMUTATIONS = 5
 LAMBDA_BINS = 5
 AVERAGED = ("intrusion", "typicality", "atypical", "total_variation")
@@ -99,10 +101,13 @@ class MixedSampleStats(NamedTuple):
         return {name: float(np.average(self.pairs[name], weights=self.pairs["weight"])) for name in AVERAGED}
 
     @property
-    def clearest_pair(self) -> dict[Hashable, Any]:
-        """The pair of classes with the clearest intrusion: its row of `pairs`, in which classes keep their type."""
-        position = int(self.pairs["low"].argmax())
-        return self.pairs.iloc[[position]].to_dict("records")[0]
+    def clearest_pair(self) -> dict[Hashable, Any] | None:
+        """The pair of classes with the clearest intrusion: its row of `pairs`, in which classes keep their type.
+
+        None if no pair is `clear`: then the highest may be chance.
+        """
+        clear = self.pairs[self.pairs["clear"]]
+        return None if clear.empty else clear.nlargest(1, "low").to_dict("records")[0]
 
     def to_frame(self, classes: NDArray[Any]) -> pd.DataFrame:
         """Return the mixed samples with their parents and labels, those first whose two labels differ most."""
@@ -195,7 +200,9 @@ def permuted_intrusion(
 def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each pair of classes: intrusion with its interval, typicality, distance of the labels.
 
-    `weight` is the share of the pair among mixup's samples; `first` and `second` are class indices.
+    `weight` is the share of the pair among mixup's samples; `first` and `second` are class indices. A pair is `clear`
+    if its intrusion, also the lower end of an interval that is corrected for the number of pairs, exceeds what the
+    whole table makes expected: that of the pair with permuted labels, times the ratio of both shares over all pairs.
     """
     first, second, weight = _class_pairs(index)
     measured = (samples.intrudes, samples.typicality, samples.total_variation)
@@ -206,7 +213,12 @@ def pair_table(samples: MixedSamples, index: Rows, permuted: pd.DataFrame) -> pd
     table = {"first": first, "second": second, "weight": weight, "n_mixed": n_mixed, "intrusion": share}
     table |= {"low": low, "high": high, "typicality": np.median(typicality, 1)}
     table |= {"atypical": (typicality <= TYPICALITY_THRESHOLD).mean(1), "total_variation": distance.mean(1)}
-    return pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
+    frame = pd.DataFrame(table).merge(permuted, on=["first", "second"], how="left")
+    z = float(norm.isf(0.025 / len(first)))  # Bonferroni
+    lowest = [wilson_interval(*pair, z)[0] for pair in zip(share, sizes, strict=True)]
+    overall, chance = (float(np.average(frame[name].fillna(0.0), weights=weight)) for name in ("intrusion", "permuted"))
+    expected = frame["permuted"].fillna(0.0) * (overall / chance if chance else 1.0)
+    return frame.assign(clear=np.array(lowest) > expected + MIN_EXCESS)
 
 
 def lambda_table(samples: MixedSamples, index: Rows) -> pd.DataFrame:

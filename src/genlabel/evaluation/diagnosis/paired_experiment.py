@@ -18,6 +18,7 @@ from genlabel.data.folds import make_folds
 from genlabel.estimators import GenLabelClassifier
 from genlabel.evaluation.diagnosis.density_check import MeanDifference, mean_difference
 from genlabel.evaluation.prediction_counts import PredictionCounts
+from genlabel.evaluation.records.run import map_in_processes
 from genlabel.labeling import GenLabel
 from genlabel.metrics import MIN_PROBABILITY, row_losses
 from genlabel.mixing import Mixup
@@ -116,23 +117,32 @@ def run_paired_experiment(
     groups: Rows | None = None,
     classes: NDArray[Any] | None = None,
     on_progress: Callable[[float], None] = lambda done: None,
+    n_jobs: int = 1,
 ) -> PairedExperiment | None:
     """Train the three arms without each fold in turn and measure them on it; None if no row can be held out.
 
     The only row of a class is trained on and never held out. `classes` (k,) are names for warnings about rare classes;
-    `on_progress` receives the share of the work that is done. See `train_arms` for the rest.
+    `on_progress` receives the share of the work that is done; `n_jobs` is the number of processes, which does not
+    change the result. See `train_arms` for the rest.
     """
+    tests = [
+        np.isin(np.arange(len(index)), fold.valid)
+        for fold in make_folds(folds, index, seed, "rare", classes=classes, groups=groups)
+    ]
+    calls = [(X, index, test, alpha, clean_fraction, seed, number, groups) for number, test in enumerate(tests)]
     results: list[_FoldResult] = []
-    for number, fold in enumerate(make_folds(folds, index, seed, "rare", classes=classes, groups=groups)):
+    if n_jobs == 1:
+        for number, arguments in enumerate(calls):
 
-        def report(event: ProgressEvent, number: int = number) -> None:
-            on_progress((number + (event.fraction or 0.0)) / folds)
+            def report(event: ProgressEvent, number: int = number) -> None:
+                on_progress((number + (event.fraction or 0.0)) / folds)
 
-        test = np.isin(np.arange(len(index)), fold.valid)
-        train_groups = None if groups is None else groups[~test]
-        with use_callback(LambdaCallback(on_progress=report)), suppress_own_warnings():  # of classes rare in a fold
-            arms = train_arms(X[~test], index[~test], alpha, clean_fraction, seed + number, train_groups)
-        results.append(_measure_fold(arms, X, index, test, alpha, as_rng([seed, number])))
+            with use_callback(LambdaCallback(on_progress=report)):
+                results.append(_run_fold(*arguments))
+    else:
+        for result in map_in_processes(_run_fold, calls, n_jobs, return_as="generator"):
+            results.append(result)
+            on_progress(len(results) / len(calls))
     if not results:
         return None
 
@@ -163,6 +173,23 @@ def run_paired_experiment(
 
 _FoldResult = dict[str, dict[str, Any]]
 """Measurements of one fold, by name and arm: those of the rows (m,), means over mixed samples, counts."""
+
+
+def _run_fold(
+    X: Values,
+    index: Rows,
+    test: NDArray[np.bool_],
+    alpha: float,
+    clean_fraction: float,
+    seed: int,
+    number: int,
+    groups: Rows | None,
+) -> _FoldResult:
+    """Train the arms without the rows of a mask, and measure them there."""
+    train_groups = None if groups is None else groups[~test]
+    with suppress_own_warnings():  # of classes rare in a fold
+        arms = train_arms(X[~test], index[~test], alpha, clean_fraction, seed + number, train_groups)
+    return _measure_fold(arms, X, index, test, alpha, as_rng([seed, number]))
 
 
 def _measure_fold(

@@ -171,12 +171,12 @@ def _run_trial(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
     return TrialResult(keys, records)
 
 
-def _run_in_worker(function: TrialFunction, keys: Sequence[RunKey], parent: int | None = None) -> TrialResult:
-    """Do the runs of a trial in a worker process, which has one thread from now on and exits with its parent."""
+def _call_in_worker(parent: int | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a worker process, which has one thread from now on and exits with its parent, if given."""
     limit_to_one_thread()
     if parent is not None:
         exit_with_parent(parent)
-    return _run_trial(function, keys)
+    return function(*arguments)
 
 
 def _shorten(error: BaseException) -> str:
@@ -199,14 +199,25 @@ def _run_locally(
                 result = _run_trial(function, keys)
             yield result
         return
+    ahead = "2*n_jobs" if isinstance(todo, Sequence) else "n_jobs"
+    yield from map_in_processes(_run_trial, ((function, keys) for keys in todo), n_jobs, pre_dispatch=ahead)
+
+
+def map_in_processes(
+    function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], n_jobs: int, **options: Any
+) -> Generator[Any]:
+    """Call a function with each tuple of arguments in one of several processes, and yield results when they are ready.
+
+    Each process has one thread and exits with this one; calls with the same `n_jobs` share their processes. `options`
+    are those of `joblib.Parallel`.
+    """
     with parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        ahead = "2*n_jobs" if isinstance(todo, Sequence) else "n_jobs"
-        pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)
+        pool = Parallel(batch_size=1, **{"return_as": "generator_unordered", **options})
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # of joblib, when the caller stops
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # of joblib, when it replaces a process
         try:
-            yield from pool(delayed(_run_in_worker)(function, keys, os.getpid()) for keys in todo)
+            yield from pool(delayed(_call_in_worker)(os.getpid(), function, *arguments) for arguments in calls)
         except BrokenExecutor as error:
             if "un-serialize" in str(error):
                 reason = _shorten(error.__cause__ or error)
@@ -309,10 +320,10 @@ def _make_packer(
         from pickle import loads  # of our own bytes, see below  # nosec B403
 
         # The bytes are packed below and sent by Dask, which unpickles its tasks itself: a scheduler is trusted.
-        run, function = loads(packed)  # our own bytes  # nosec B301
-        result: TrialResult = run(function, loads(keys))  # our own bytes  # nosec B301
+        call, run, function = loads(packed)  # our own bytes  # nosec B301
+        result: TrialResult = call(None, run, function, loads(keys))  # our own bytes  # nosec B301
         return result
 
     dumps = import_module("cloudpickle").dumps
-    packed: bytes = dumps((_run_in_worker, function))
+    packed: bytes = dumps((_call_in_worker, _run_trial, function))
     return lambda keys: (unpack, packed, dumps(keys))

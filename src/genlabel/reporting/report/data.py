@@ -8,13 +8,15 @@ from typing import NamedTuple, TypeAlias, final
 
 from matplotlib.figure import Figure
 
+from genlabel._text import count_of
 from genlabel.data.tables import Table
+from genlabel.data.tables.leaks import QUESTION
 from genlabel.evaluation.explanation import Explanation
 from genlabel.reporting.findings import Findings
 from genlabel.reporting.html import DataTable, shorten
 
 MAX_NOTES, MAX_NOTE = 3, 160
-"""Notes at the top, and the characters of each."""
+"""Notes at the top that are no questions, and the characters of each."""
 
 
 class Chart(NamedTuple):
@@ -56,8 +58,10 @@ class ReportData:
     explanation: Explanation | None = None
 
 
-def first_notes(data: ReportData) -> str:
-    """Return the first notes about the table, not those about training."""
+def first_notes(data: ReportData) -> list[str]:
+    """Return notes about the table, not about training: all questions about leaks, uncut, and the first others."""
     notes = [note for note in dict.fromkeys(data.notes) if note in data.table.notes]
-    more = f", and {len(notes) - MAX_NOTES} more" if len(notes) > MAX_NOTES else ""
-    return "; ".join(shorten(note, MAX_NOTE, tail=False) for note in notes[:MAX_NOTES]) + more
+    questions = [note for note in notes if QUESTION in note]
+    others = [note for note in notes if QUESTION not in note]
+    more = [f"and {count_of(len(others) - MAX_NOTES, 'more note')}"] if len(others) > MAX_NOTES else []
+    return [*questions, *(shorten(note, MAX_NOTE, tail=False) for note in others[:MAX_NOTES]), *more]

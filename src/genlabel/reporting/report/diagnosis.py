@@ -11,12 +11,13 @@ import numpy as np
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from genlabel._text import count_of
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.diagnose import MIN_PARENT_WEIGHT, describe_gains
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
 from genlabel.reporting import charts
 from genlabel.reporting.figures import MAX_CLASSES, draw_density_check, draw_gains, draw_intrusion
-from genlabel.reporting.html import DataTable, Row, TableCell, capitalize, count_of, name_of, number_cell, percent
+from genlabel.reporting.html import DataTable, Row, TableCell, capitalize, name_of, number_cell, percent
 from genlabel.reporting.report.data import Block, Chart, ReportSection
 
 INTRODUCTION = (
@@ -94,7 +95,7 @@ def intrusion_section(diagnosis: Diagnosis, mixed: MixedSampleStats) -> ReportSe
         f"{percent(mean['intrusion'])} of mixed rows end up nearest to a class that neither parent has; with random "
         f"labels {percent(mixed.chance)} would. "
     )
-    if worst["intrusion"] > 0:
+    if worst is not None:
         caption += (
             f"The clearest pair is {name_of(worst['class_1'])} with {name_of(worst['class_2'])}: "
             f"{percent(worst['intrusion'], 0)} ({percent(worst['low'], 0)} to {percent(worst['high'], 0)}). "

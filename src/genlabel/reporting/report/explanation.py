@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from genlabel._text import count_of
 from genlabel.evaluation.explanation import Explanation
 from genlabel.reporting.charts import GRAY, Bar, draw_bars, new_figure
-from genlabel.reporting.html import count_of, name_of
+from genlabel.reporting.html import name_of
 from genlabel.reporting.report.data import Chart, ReportSection
 
 MAX_BARS = 12
@@ -22,11 +23,13 @@ def explanation_section(explanation: Explanation) -> ReportSection:
     shown, rest = order[:MAX_BARS], order[MAX_BARS:]
     bars = [Bar(explanation.columns[j], float(points[j]), f"{points[j]:.1f}") for j in shown]
     if len(rest):
-        bars.append(Bar(f"{len(rest)} other columns", float(points[rest].sum()), f"{points[rest].sum():.1f}", GRAY))
-    n_rows, first = len(explanation.values), explanation.columns[order[0]]
+        total = float(points[rest].sum())
+        bars.append(Bar(count_of(len(rest), "other column"), total, f"{total:.1f}", GRAY))
+    n_rows = count_of(len(explanation.values), "row")
+    first, background = explanation.columns[order[0]], count_of(explanation.n_background, "training row")
     text = (
-        f"For {count_of(n_rows, 'row')} that {explanation.model} was not trained on: how many points of probability "
-        f"each column moves between the classes on average, compared with {explanation.n_background} training rows. "
+        f"For {n_rows} that {explanation.model} was not trained on: how many points of "
+        f"probability each column moves between the classes on average, compared with {background}. "
         f"{name_of(first)} moves most: {points[order[0]]:.1f} points."
     )
     limits = (

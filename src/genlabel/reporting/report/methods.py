@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from genlabel._text import count_of, signed
 from genlabel.data.tables import Table
 from genlabel.evaluation.comparison import PRIOR_BASELINE, accuracy_in_percent, summarize
 from genlabel.evaluation.prediction_counts import PredictionCounts, wilson_interval
@@ -18,12 +19,10 @@ from genlabel.reporting.html import (
     DataTable,
     Row,
     TableCell,
-    count_of,
     name_of,
     number_cell,
     percent,
     percent_cell,
-    signed,
 )
 from genlabel.reporting.report.data import Block, Chart, ReportSection
 from genlabel.reporting.terminal import COLUMNS, score_texts
@@ -66,12 +65,10 @@ def comparison_section(findings: Findings, results: pd.DataFrame) -> ReportSecti
     chart = Chart(plot_comparison(ordered, test_size=findings.test_size, narrow=True), "Scores of the methods", caption)
     rows: list[Row] = []
     for pair in findings.pairs:
-        interval = "" if isnan(pair.low) else f"{signed(pair.low)} to {signed(pair.high)}"
-        result = "no clear difference" if pair.within_noise else "clearly better" if pair.low > 0 else "clearly worse"
-        result = "unknown" if isnan(pair.low) else result
+        interval = "" if isnan(pair.low) else _minus(f"{signed(pair.low)} to {signed(pair.high)}")
         better = TableCell(f"{pair.better} of {pair.splits}", pair.better)
-        gain = TableCell(signed(pair.gain), pair.gain)
-        rows.append([pair.method, pair.other, better, gain, TableCell(interval, pair.low), result])
+        gain = TableCell(_minus(signed(pair.gain)), pair.gain)
+        rows.append([pair.method, pair.other, better, gain, TableCell(interval, pair.low), pair.result])
     head = ["method", "other", "better on", "gain", "95 % interval", "result"]
     caption = (
         "Pairs on the same splits. The gain is the fall of the log-loss from the other to the method; plus is better"
@@ -95,6 +92,11 @@ def comparison_section(findings: Findings, results: pd.DataFrame) -> ReportSecti
     terms = {title: COLUMN_HELP[score] for title, score, *_ in columns if score in COLUMN_HELP}
     terms |= {"off by": COLUMN_HELP["off by"]} if findings.compared_counts else {}
     return ReportSection("methods", "The methods side by side", [chart, scores, terms, pairs])
+
+
+def _minus(text: str) -> str:
+    """Return the text of a difference with a minus sign."""
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _gap_cell(findings: Findings, method: str) -> TableCell:

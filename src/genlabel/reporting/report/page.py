@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from genlabel._atomic_io import atomic_write
+from genlabel._text import count_of
 from genlabel.data.tables import Table
 from genlabel.data.tables.columns import ColumnSpec, kind_of
 from genlabel.evaluation.diagnosis import Diagnosis
@@ -22,7 +23,6 @@ from genlabel.reporting.html import (
     DataTable,
     Row,
     TableCell,
-    count_of,
     environment,
     list_names,
     name_of,
@@ -180,7 +180,7 @@ def table_section(data: ReportData) -> ReportSection:
     k, n = len(counts), int(counts.sum())
     sizes = [(str(name), int(number), PALETTE[0]) for name, number in counts.head(MAX_BARS).items()]
     if k > MAX_BARS:
-        sizes.append((f"{k - MAX_BARS} other classes", int(counts.iloc[MAX_BARS:].sum()), GRAY))
+        sizes.append((count_of(k - MAX_BARS, "other class"), int(counts.iloc[MAX_BARS:].sum()), GRAY))
     bars = [Bar(name, float(size), f"{size:,} ({percent(size / n)})", color) for name, size, color in sizes]
     ratio = counts.iloc[0] / counts.iloc[-1]
     smallest = f"{ratio:.1f} times as many as the smallest, {name_of(counts.index[-1])}."

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from genlabel._arrays import Standardization
+from genlabel._text import count_of
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats, format_label
 from genlabel.evaluation.diagnosis.paired_experiment import NO_MIXING, DecisionRegions
@@ -217,7 +218,7 @@ def add_class_legend(figure: Figure, names: Sequence[str]) -> None:
     """Add a legend of the classes at the top, and room for it; those that share a look are one entry."""
     looks = [("s" if c >= len(PALETTE) else "o", plain_text(name, 16)) for c, name in enumerate(names[:MAX_LOOKS])]
     if len(names) > MAX_LOOKS:
-        looks.append(("o", f"{len(names) - MAX_LOOKS} other classes"))
+        looks.append(("o", count_of(len(names) - MAX_LOOKS, "other class")))
     handles = [
         Line2D([], [], marker=marker, linewidth=0, color=class_color(c), label=label)
         for c, (marker, label) in enumerate(looks)
