@@ -238,7 +238,7 @@ def _choose_methods(names: list[str] | None, baselines: bool) -> list[str]:
     from genlabel_paper.benchmark.methods import METHODS
 
     chosen = list(METHODS) if names is None else _check_methods(names, [*METHODS, *BASELINES])
-    with_defaults = [name for name, baseline in BASELINES.items() if baselines and not baseline.scoring]
+    with_defaults = [name for name, baseline in BASELINES.items() if baselines and baseline.has_defaults]
     requested = [*with_defaults, *(name for name in chosen if name in BASELINES)]
     reasons = {name: reason for name in requested if (reason := why_unavailable(name)) is not None}
     for name, reason in reasons.items():
