@@ -90,7 +90,8 @@ class TabPFNv1Classifier(ClassifierMixin, BaseEstimator):
         model, logits = load_model(str(TABPFN_V1_WEIGHTS), self.device), torch.zeros(len(rows) - n, k)
         for start in range(0, len(members), BATCH):
             batch = members[start : start + BATCH]
-            features = [rotate(prepared[power], rotation) for (_, rotation), power in batch]
+            rotated = [rotate(prepared[power], rotation) for (_, rotation), power in batch]
+            features = [nn.functional.pad(X, (0, MAX_FEATURES - X.shape[1])) for X in rotated]
             labels = torch.stack([(self.y_ + shift) % k for (shift, _), _ in batch]).float()
             output = model(torch.stack(features).to(self.device), labels.to(self.device))[..., :k].cpu() / TEMPERATURE
             for ((shift, _), _), scores in zip(batch, output, strict=True):
@@ -100,7 +101,7 @@ class TabPFNv1Classifier(ClassifierMixin, BaseEstimator):
 
 
 def prepare(rows: Tensor, n: int, power: bool) -> Tensor:
-    """Return rows (m, d) scaled by the first n of them, without constant columns, padded to 100 columns."""
+    """Return rows (m, d) scaled by the first n of them, without constant columns; a missing value is 0, the mean."""
     X = ((rows - rows[:n].nanmean(0)) / (nan_std(rows[:n]) + 1e-6)).clip(-100, 100)
     X = X[:, [len(column.unique()) > 1 for column in X[:n].T]]
     if power:
@@ -112,8 +113,7 @@ def prepare(rows: Tensor, n: int, power: bool) -> Tensor:
         for_bounds = X[:n].where((X[:n] >= lower) & (X[:n] <= upper), torch.nan)
     X = torch.maximum(-torch.log1p(X.abs()) + lower, X)
     X = torch.minimum(torch.log1p(X.abs()) + upper, X)
-    X = X * (MAX_FEATURES / max(X.shape[1], 1))
-    return nn.functional.pad(X, (0, MAX_FEATURES - X.shape[1])).nan_to_num(0.0)
+    return (X * (MAX_FEATURES / max(X.shape[1], 1))).nan_to_num(0.0)
 
 
 def power_transform(column: Tensor, n: int) -> Tensor:
