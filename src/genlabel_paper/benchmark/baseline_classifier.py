@@ -15,14 +15,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from genlabel._validation import check_choice
-from genlabel_paper.benchmark.baselines import BASELINES, HAVE_CATEGORIES, why_unavailable
+from genlabel_paper.benchmark.baselines import BASELINES, HAVE_CATEGORIES, N_CALIBRATION_FOLDS, why_unavailable
 from genlabel_paper.benchmark.columns import make_transformer
-from genlabel_paper.benchmark.selection import (
-    N_CALIBRATION_FOLDS,
-    TemperatureScaledClassifier,
-    search_by_log_loss,
-    search_folds,
-)
+from genlabel_paper.benchmark.selection import TemperatureScaledClassifier, search_by_log_loss, search_folds
 
 
 @final

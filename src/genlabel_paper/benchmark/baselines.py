@@ -22,6 +22,9 @@ from genlabel._validation import check_choice
 
 Columns = Literal["one-hot", "scaled", "native", "imputed", "codes"]
 HAVE_CATEGORIES = ("native", "imputed", "codes")
+N_CANDIDATES = 16
+"""Settings that a search tries: the package's defaults, and 15 that are drawn from its space."""
+N_CALIBRATION_FOLDS = 4
 
 
 @final
@@ -84,11 +87,14 @@ class Baseline:
 
     def resolved_config(self, device: str) -> dict[str, Any]:
         """Return the class and the settings, for fingerprints; choices beyond the package's own only where made."""
-        choices = {"columns": self.columns, "categories": self.categories, "calibrated": self.calibrated}
-        choices |= {"space": {name: list(values) for name, values in self.space.items()}}
-        defaults = {"columns": "one-hot", "categories": "", "calibrated": False, "space": {}}
-        made = {name: value for name, value in choices.items() if value != defaults[name]}
-        return {"source": self.source, "settings": self.settings_on(device), "seed": self.seed} | made
+        config: dict[str, Any] = {"source": self.source, "settings": self.settings_on(device), "seed": self.seed}
+        if self.columns != "one-hot":
+            config |= {"columns": self.columns}
+        if self.space:
+            config |= {"space": {name: list(values) for name, values in self.space.items()}, "candidates": N_CANDIDATES}
+        if self.calibrated:
+            config |= {"calibration folds": N_CALIBRATION_FOLDS}
+        return config
 
     def version(self) -> str:
         """Return the version of the package, also under another distribution name such as xgboost-cpu."""

@@ -77,7 +77,7 @@ class CategoryColumns(TransformerMixin, BaseEstimator):
             if self.kinds[i] == "numbers":
                 result[f"f{i}"] = column.fillna(self.medians_[i]) if self.output == "imputed" else column
                 continue
-            codes = pd.Categorical(column, self.categories_[i]).codes.astype(np.int64)
+            codes = pd.Index(self.categories_[i]).get_indexer(column)
             levels = np.arange(-1, len(self.categories_[i]))
             result[f"f{i}"] = codes.astype(np.float64) if self.output == "codes" else pd.Categorical(codes, levels)
         return pd.DataFrame(result)

@@ -15,10 +15,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from genlabel.data.folds import Fold, folds_by_size, make_folds
 from genlabel.metrics import MIN_PROBABILITY, index_labels, log_loss, predict_log_proba, score_log_proba
+from genlabel_paper.benchmark.baselines import N_CANDIDATES
 
-N_CANDIDATES = 16
-"""Settings that a search tries: the package's defaults, and 15 that are drawn from its space."""
-N_CALIBRATION_FOLDS = 4
 MAX_LOG_TEMPERATURE = 5.0
 
 

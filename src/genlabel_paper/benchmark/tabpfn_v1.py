@@ -1,8 +1,8 @@
-"""TabPFN v1 (2022): inference of a pretrained transformer, without the package `tabpfn`, whose name later versions took.
+"""TabPFN v1 (2022): inference of a pretrained transformer, without the package `tabpfn`, now that of later versions.
 
 Hollmann et al., *TabPFN: a transformer that solves small tabular classification problems in a second*, ICLR 2023. The
-weights are in the source archive of `pfns` 0.3.0 (Apache-2.0), the preprocessing and ensemble are those of `tabpfn` 0.1.11
-(Apache-2.0, University of Freiburg), whose probabilities a test repeats.
+weights are in the source archive of `pfns` 0.3.0 (Apache-2.0). Preprocessing and ensemble are those of `tabpfn` 0.1.11
+(Apache-2.0, University of Freiburg); a test compares the probabilities with that package's.
 """
 
 from __future__ import annotations
