@@ -20,8 +20,8 @@ from typing import Any, Literal, final
 
 from genlabel._validation import check_choice
 
-Columns = Literal["one-hot", "scaled", "native", "imputed", "codes"]
-HAVE_CATEGORIES = ("native", "imputed", "codes")
+Columns = Literal["one-hot", "scaled", "native", "imputed"]
+HAVE_CATEGORIES = ("native", "imputed")
 N_CANDIDATES = 16
 """Settings that a search tries: the package's defaults, and 15 that are drawn from its space."""
 N_CALIBRATION_FOLDS = 4
@@ -54,7 +54,7 @@ class Baseline:
     """Function that returns why the pretrained weights are unavailable, or None; None for a model without them."""
     columns: Columns = "one-hot"
     """Features: "one-hot" categories; the same "scaled"; "native", that is pandas categories and missing numbers;
-    "imputed", pandas categories and medians for missing numbers; "codes" of categories and missing numbers."""
+    "imputed", pandas categories and medians for missing numbers."""
     categories: str = ""
     """Parameter that takes the names of the pandas categories; empty if the package finds them."""
     space: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -207,7 +207,6 @@ BASELINES: dict[str, Baseline] = {
         "torch",
         {"device": "cpu"},
         missing_weights=_missing_tabpfn_v1_weights,
-        columns="codes",
     ),
     "ebm": Baseline(
         "explainable boosting machine",

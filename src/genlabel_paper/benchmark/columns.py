@@ -1,4 +1,4 @@
-"""Columns of a table as baselines take them: numbers only, pandas categories, or codes of categories."""
+"""Columns of a table as baselines take them: numbers only, or numbers and pandas categories."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def make_transformer(columns: Columns, X: Any) -> Any:
     """Return the transformer of the columns X (n, d) of a baseline; "one-hot" and "scaled" need numbers.
 
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
-    >>> make_transformer("codes", X).fit_transform(X)["f1"].tolist()
-    [2.0, 1.0, 0.0]
+    >>> make_transformer("native", X).fit_transform(X)["f1"].tolist()
+    [2, 1, 0]
     """
     if columns == "one-hot":
         return FunctionTransformer(np.asarray)
@@ -43,15 +43,14 @@ class CategoryColumns(TransformerMixin, BaseEstimator):
     ----------
     kinds : sequence of str (d,)
         Kind of each column: "numbers", "text" or "time".
-    output : "native", "imputed" or "codes"
-        "imputed" puts the median for a missing number, the others NaN; "codes" are numbers in the alphabetical order of
-        the categories, the others return pandas categories.
+    output : "native" or "imputed"
+        A missing number is NaN, or the median.
 
     Examples
     --------
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
-    >>> columns = CategoryColumns(["numbers", "text"], "codes").fit(X)
-    >>> columns.transform(pd.DataFrame({"size": [2.0], "color": ["green"]})).values.tolist()
+    >>> columns = CategoryColumns(["numbers", "text"], "imputed").fit(X)
+    >>> columns.transform(pd.DataFrame({"size": [None], "color": ["green"]})).values.tolist()
     [[2.0, -1.0]]
     """
 
@@ -78,8 +77,7 @@ class CategoryColumns(TransformerMixin, BaseEstimator):
                 result[f"f{i}"] = column.fillna(self.medians_[i]) if self.output == "imputed" else column
                 continue
             codes = pd.Index(self.categories_[i]).get_indexer(column)
-            levels = np.arange(-1, len(self.categories_[i]))
-            result[f"f{i}"] = codes.astype(np.float64) if self.output == "codes" else pd.Categorical(codes, levels)
+            result[f"f{i}"] = pd.Categorical(codes, np.arange(-1, len(self.categories_[i])))
         return pd.DataFrame(result)
 
     @property

@@ -42,8 +42,8 @@ BATCH = 16
 class TabPFNv1Classifier(ClassifierMixin, BaseEstimator):
     """Classifier that reads the training rows as context; `fit` keeps them, `predict_proba` does the work.
 
-    Of more than 1,000 training rows a stratified sample of 1,000 is kept. More than 100 features or 10 classes are an
-    error. A missing value counts as the mean.
+    Of more than 1,000 training rows a stratified sample of 1,000 is kept, of more than 100 features a random sample of
+    100. More than 10 classes are an error. A missing value counts as the mean.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class TabPFNv1Classifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     best_params_ : dict
-        Number of training rows, for the records.
+        Number of training rows and features, for the records.
     """
 
     def __init__(self, n_estimators: int = 32, *, random_state: int = 0, device: str = "cpu") -> None:
@@ -66,21 +66,22 @@ class TabPFNv1Classifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Keep X (n, d) and y (n,)."""
         X, (self.classes_, index) = np.asarray(X, dtype=np.float32), np.unique(np.asarray(y), return_inverse=True)
-        if X.shape[1] > MAX_FEATURES or len(self.classes_) > MAX_CLASSES:
-            size = f"{X.shape[1]} features and {len(self.classes_)} classes"
-            raise ValueError(f"the table has {size}; TabPFN v1 takes at most {MAX_FEATURES} and {MAX_CLASSES}")
+        if len(self.classes_) > MAX_CLASSES:
+            raise ValueError(f"the table has {len(self.classes_)} classes; TabPFN v1 takes at most {MAX_CLASSES}")
         if len(X) > MAX_ROWS:
             options: dict[str, Any] = {"train_size": MAX_ROWS, "stratify": index, "random_state": self.random_state}
             X, _, index, _ = train_test_split(X, index, **options)
-        self.X_, self.y_ = torch.from_numpy(X), torch.from_numpy(index)
-        self.best_params_ = {"train_rows": len(X)}
+        rng, count = np.random.default_rng(self.random_state), min(X.shape[1], MAX_FEATURES)
+        self.features_ = np.sort(rng.choice(X.shape[1], count, replace=False))
+        self.X_, self.y_ = torch.from_numpy(X[:, self.features_]), torch.from_numpy(index)
+        self.best_params_ = {"train_rows": len(X), "features": count}
         return self
 
     @torch.inference_mode()
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the class probabilities (m, k) of X (m, d)."""
         n, k, d = len(self.X_), len(self.classes_), self.X_.shape[1]
-        rows = torch.cat([self.X_, torch.from_numpy(np.asarray(X, dtype=np.float32))])
+        rows = torch.cat([self.X_, torch.from_numpy(np.asarray(X, dtype=np.float32)[:, self.features_])])
         generator = torch.Generator().manual_seed(self.random_state)
         rotations = torch.randperm(d, generator=generator).tolist()
         shifts = list(product(torch.randperm(k, generator=generator).tolist(), rotations))

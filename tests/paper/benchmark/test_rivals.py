@@ -41,7 +41,7 @@ from genlabel_paper.benchmark.selection import (
     search_by_log_loss,
     search_folds,
 )
-from genlabel_paper.benchmark.tabpfn_v1 import MAX_ROWS, TabPFNv1Classifier, convert_weights, prepare
+from genlabel_paper.benchmark.tabpfn_v1 import MAX_FEATURES, MAX_ROWS, TabPFNv1Classifier, convert_weights, prepare
 
 REASONS = {name: why_unavailable(name) for name in BASELINES}
 SLOW = ("tuned", "realmlp", "tabm", "ebm", "xrfm")
@@ -61,7 +61,11 @@ def _param(name: str) -> Any:
     return pytest.param(name, marks=[*marks, *([] if ours or not any(s in name for s in SLOW) else [pytest.mark.long])])
 
 
-EQUAL_TERMS = [_param(name) for name, rival in BASELINES.items() if rival.columns != "one-hot" or rival.space]
+EQUAL_TERMS = [
+    _param(name)
+    for name, rival in BASELINES.items()
+    if rival.columns != "one-hot" or rival.space or name == "tabpfn-v1"
+]
 
 
 def mixed_table(n: int = 60) -> Table:
@@ -229,7 +233,7 @@ def test_class_that_a_fold_does_not_hold_out_is_predicted() -> None:
 # Categories
 
 
-@pytest.mark.parametrize("output", ["native", "imputed", "codes"])
+@pytest.mark.parametrize("output", ["native", "imputed"])
 def test_categories_of_training_rows_alone_are_known(output: str) -> None:
     table = mixed_table()
     columns = CategoryColumns(["numbers", "text", "numbers"], output).fit(table.X)
@@ -237,7 +241,7 @@ def test_categories_of_training_rows_alone_are_known(output: str) -> None:
     result = columns.transform(other)
     seen = sorted(table.X["color"].dropna().unique())
     assert [int(code) for code in result["f1"]] == [1 + seen.index("red"), -1, 0]
-    assert isinstance(result["f1"].dtype, pd.CategoricalDtype) == (output != "codes")
+    assert isinstance(result["f1"].dtype, pd.CategoricalDtype)
     assert result["f0"].isna().tolist() == [False, output != "imputed", False]
     median = float(table.X["size"].median())
     assert result["f0"].tolist()[1] == pytest.approx(median, nan_ok=True) or output != "imputed"
@@ -282,11 +286,11 @@ def test_tabpfn_v1_keeps_its_limits() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1500, 3)), rng.integers(0, 2, 1500)
     model = TabPFNv1Classifier().fit(X, y)
-    assert model.best_params_ == {"train_rows": MAX_ROWS}
+    assert model.best_params_ == {"train_rows": MAX_ROWS, "features": 3}
     assert float(model.y_.double().mean()) == pytest.approx(y.mean(), abs=1e-3)
-    for wide, labels in [(np.zeros((20, 101)), y[:20]), (X[:22], np.repeat(np.arange(11), 2))]:
-        with pytest.raises(ValueError, match="TabPFN v1"):
-            TabPFNv1Classifier().fit(wide, labels)
+    assert TabPFNv1Classifier().fit(rng.normal(size=(20, 101)), y[:20]).best_params_["features"] == MAX_FEATURES
+    with pytest.raises(ValueError, match="11 classes"):
+        TabPFNv1Classifier().fit(X[:22], np.repeat(np.arange(11), 2))
 
 
 def test_tabpfn_v1_scales_by_training_rows_only() -> None:
