@@ -213,7 +213,6 @@ BASELINES: dict[str, Baseline] = {
         "interpret.glassbox.ExplainableBoostingClassifier",
         "interpret-core",
         {"n_jobs": 1},
-        install="interpret-core",
         columns="native",
     ),
     "perpetual": Baseline(
@@ -222,7 +221,6 @@ BASELINES: dict[str, Baseline] = {
         "perpetual",
         {"num_threads": 1},
         seed="seed",
-        install="perpetual",
         columns="native",
     ),
     "xrfm": Baseline(
@@ -230,7 +228,6 @@ BASELINES: dict[str, Baseline] = {
         "pytabkit.XRFM_D_Classifier",
         "pytabkit",
         _PYTABKIT,
-        install='"pytabkit[models]"',
         missing_weights=_missing_xrfm,
         columns="imputed",
     ),

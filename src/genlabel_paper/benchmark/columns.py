@@ -76,7 +76,7 @@ class CategoryColumns(TransformerMixin, BaseEstimator):
             if self.kinds[i] == "numbers":
                 result[f"f{i}"] = column.fillna(self.medians_[i]) if self.output == "imputed" else column
                 continue
-            codes = pd.Index(self.categories_[i]).get_indexer(column)
+            codes = pd.Index(self.categories_[i]).get_indexer(pd.Index(column))
             result[f"f{i}"] = pd.Categorical(codes, np.arange(-1, len(self.categories_[i])))
         return pd.DataFrame(result)
 
