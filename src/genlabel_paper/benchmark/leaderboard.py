@@ -52,15 +52,16 @@ def check_record(export: RecordSet, reference: RecordSet) -> None:
         wrong = frame[~(np.isfinite(frame[name]) & frame[name].between(low, high))]
         if len(wrong):
             raise ValueError(f"{wrong['id'].iloc[0]!r} has {name} {wrong[name].iloc[0]}, which is not possible")
-    rows = reference.frame.drop_duplicates(["dataset", "split"]).set_index(["dataset", "split"])
+    rows = {(row["dataset"], row["split"]): row for row in reference.frame.to_dict("records")}
     for row in frame.to_dict("records"):
         fit = row["dataset"], row["split"]
-        if fit not in rows.index:
+        if fit not in rows:
             raise ValueError(f"{row['id']!r} is not a fit of the benchmark; leave it out")
         for name in SAME_ROWS:
-            if not abs(row[name] - rows.at[fit, name]) <= ROUNDING:
+            value, ours = float(row[name]), float(rows[fit][name])
+            if not abs(value - ours) <= ROUNDING:
                 hint = "fit it on the rows of make_splits, see the page of the leaderboard"
-                raise ValueError(f"{row['id']!r} has {name} {row[name]}, the benchmark {rows.at[fit, name]}; {hint}")
+                raise ValueError(f"{row['id']!r} has {name} {value:g}, the benchmark {ours:g}; {hint}")
 
 
 def leaderboard(records: pd.DataFrame, reference: str = "default") -> Section:
