@@ -142,6 +142,10 @@ def command_fault(words: list[str], group: Any) -> str | None:
         case ["pip", "install", *packages]:
             extras = set(re.findall(r"[\w-]+", "".join(re.findall(r"\[(.*?)\]", " ".join(packages)))))
             return f"no extra {extras}" if extras - set(_extras()) else None
+        case ["pip", "download", *_]:
+            return None
+        case ["python", "-m", module, *_]:
+            return None if find_spec(module) else f"no module {module}"
         case ["python", script, *options]:
             return _script_fault(script, options)
         case ["dask", *_]:
@@ -189,6 +193,7 @@ def _extras() -> dict[str, list[str]]:
         ("pip install '.[excel,tea]'", "tea"),
         ("python benchmarks/cost.py --tea 1", "--tea"),
         ("python benchmarks/tea.py", "no file"),
+        ("python -m genlabel_paper.benchmark.tea", "no module"),
         ("rm -r a", "unknown program"),
     ],
 )

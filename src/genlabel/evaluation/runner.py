@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from genlabel._progress import Callback
@@ -36,7 +37,8 @@ class FitRunner:
     """Runner with the settings that all fits share; a picklable function of keys that returns their records."""
 
     methods: Mapping[str, BaseEstimator]
-    """Classifiers by name; one whose `random_state` is None trains with `seed + split`."""
+    """Classifiers by name; one whose `random_state` is None trains with `seed + split`. One whose tag
+    `input_tags.categorical` is set gets the columns of the table, others numbers only."""
     n_splits: int
     """Number of splits. A larger number in a later run keeps the first splits."""
     test_size: float
@@ -108,7 +110,11 @@ class FitRunner:
             raise prepared
         table, splits = prepared
         train, test = splits[fit.split]
-        model = table_pipeline(table.X, with_random_state(self.methods[fit.method], self.seed + fit.split))
+        estimator = with_random_state(self.methods[fit.method], self.seed + fit.split)
+        if get_tags(estimator).input_tags.categorical:
+            model = Pipeline([("estimator", estimator)])
+        else:
+            model = table_pipeline(table.X, estimator)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             start = process_time()

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from genlabel._validation import check_choice
-from genlabel_paper.benchmark.baselines import BASELINES, why_unavailable
+from genlabel_paper.benchmark.baselines import BASELINES, HAVE_CATEGORIES, N_CALIBRATION_FOLDS, why_unavailable
+from genlabel_paper.benchmark.columns import make_transformer
+from genlabel_paper.benchmark.selection import TemperatureScaledClassifier, search_by_log_loss, search_folds
 
 
 @final
 class BaselineClassifier(ClassifierMixin, BaseEstimator):
     """Scikit-learn classifier around a baseline: any labels, rare classes, no output.
+
+    A baseline with native categories takes the columns of a DataFrame as they are; its tags say so.
 
     Parameters
     ----------
@@ -33,7 +39,9 @@ class BaselineClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : array (k,)
     model_ : classifier
-        Fitted baseline, whose classes are 0, ..., k - 1.
+        Fitted baseline with its columns, search and temperature, whose classes are 0, ..., k - 1.
+    best_params_ : dict
+        Parameters that a search chose, the temperature, or what else a record should hold.
     versions_ : dict of str -> str
         Version of the package, for the records.
 
@@ -57,16 +65,31 @@ class BaselineClassifier(ClassifierMixin, BaseEstimator):
             raise ImportError(f"baseline={self.baseline!r} cannot run here: {reason}")
         baseline = BASELINES[self.baseline]
         self.classes_, index = np.unique(np.asarray(y), return_inverse=True)
-        with _quiet_logging():
-            self.model_ = baseline.make(self.random_state, self.device).fit(np.asarray(X), index)
+        self.columns_ = make_transformer(baseline.columns, X)
+        features = self.columns_.fit_transform(X)
+        with _quiet():
+            model = baseline.make(self.random_state, self.device, getattr(self.columns_, "category_names_", ()))
+            if baseline.space:
+                folds = search_folds(index, self.random_state)
+                model = search_by_log_loss(model, baseline.space, folds, self.random_state)
+            if baseline.calibrated:
+                folds = search_folds(index, self.random_state, N_CALIBRATION_FOLDS)
+                model = TemperatureScaledClassifier(model, folds)
+            self.model_ = model.fit(features, index)
         self.versions_ = {baseline.package: baseline.version()}
         return self
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """Parameters that a search chose, the temperature, or what else a record should hold."""
+        check_is_fitted(self)
+        return dict(getattr(self.model_, "best_params_", {}))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the class probabilities (m, k) of X (m, d), 0 for a class that the baseline did not learn."""
         check_is_fitted(self)
-        with _quiet_logging():
-            learned = np.asarray(self.model_.predict_proba(np.asarray(X)), dtype=np.float64)
+        with _quiet():
+            learned = np.asarray(self.model_.predict_proba(self.columns_.transform(X)), dtype=np.float64)
         proba = np.zeros((len(learned), len(self.classes_)))
         proba[:, np.asarray(self.model_.classes_, dtype=np.int64)] = learned
         return proba
@@ -79,8 +102,14 @@ class BaselineClassifier(ClassifierMixin, BaseEstimator):
     def resolved_config(self) -> dict[str, Any]:
         """Return the class and the settings behind the name, for fingerprints."""
         check_choice("baseline", self.baseline, BASELINES)
-        baseline = BASELINES[self.baseline]
-        return {"source": baseline.source, "settings": baseline.settings_on(self.device), "seed": baseline.seed}
+        return BASELINES[self.baseline].resolved_config(self.device)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return the tags, with whether the columns may be categories."""
+        tags: Tags = super().__sklearn_tags__()
+        if self.baseline in BASELINES:
+            tags.input_tags.categorical = BASELINES[self.baseline].columns in HAVE_CATEGORIES
+        return tags
 
     def __sklearn_clone__(self) -> Self:
         """Clone, and import the package if it is available, so that the fit time excludes the import."""
@@ -91,11 +120,12 @@ class BaselineClassifier(ClassifierMixin, BaseEstimator):
 
 
 @contextmanager
-def _quiet_logging() -> Iterator[None]:
-    """Disable log messages below errors inside; Lightning logs every fit."""
+def _quiet() -> Iterator[None]:
+    """Drop log messages below errors, which Lightning writes, and what is printed, which xRFM does."""
     before = logging.root.manager.disable
     logging.disable(max(before, logging.WARNING))
     try:
-        yield
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            yield
     finally:
         logging.disable(before)

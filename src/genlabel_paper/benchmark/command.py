@@ -110,6 +110,13 @@ def benchmark(
         Path | None, typer.Option(help="Also plot the log-losses, one point per dataset: a .png, .pdf, ...")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Also write the reported records to a small JSON file.")] = None,
+    leaderboard: Annotated[
+        Path | None,
+        typer.Option(help="Folder of exports that others made: print them next to the --records, without training."),
+    ] = None,
+    add_record: Annotated[
+        Path | None, typer.Option(help="Export (.json) to check against the --records and copy to the --leaderboard.")
+    ] = None,
 ) -> None:
     """Compare GenLabel, mixup, plain training and other classifiers on many OpenML datasets.
 
@@ -125,6 +132,11 @@ def benchmark(
         check_test_size(test_size)
         check_figure_suffix("figure", figure)
         check_outputs(output=output, figure=figure, export=export)
+        if add_record is not None and leaderboard is None:
+            raise ValueError("--add-record adds to a folder of exports; name it with --leaderboard")
+        if leaderboard is not None:
+            _print_leaderboard(leaderboard, add_record, records, output)
+            return
         chosen_ids = _read_ids(ids or [], ids_file)
         names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         if report_only:
@@ -238,7 +250,7 @@ def _choose_methods(names: list[str] | None, baselines: bool) -> list[str]:
     from genlabel_paper.benchmark.methods import METHODS
 
     chosen = list(METHODS) if names is None else _check_methods(names, [*METHODS, *BASELINES])
-    with_defaults = [name for name, baseline in BASELINES.items() if baselines and not baseline.scoring]
+    with_defaults = [name for name, baseline in BASELINES.items() if baselines and baseline.has_defaults]
     requested = [*with_defaults, *(name for name in chosen if name in BASELINES)]
     reasons = {name: reason for name in requested if (reason := why_unavailable(name)) is not None}
     for name, reason in reasons.items():
@@ -246,6 +258,25 @@ def _choose_methods(names: list[str] | None, baselines: bool) -> list[str]:
             raise ValueError(f"methods={name!r} cannot run here: {reason}")
         typer.echo(f"skipped: {name}: {reason}", err=True)
     return list(dict.fromkeys([*chosen, *(name for name in requested if name not in reasons)]))
+
+
+def _print_leaderboard(folder: Path, new: Path | None, records: Path, output: Path | None) -> None:
+    """Check and add an export if there is one, and print the leaderboard of the records and of the folder."""
+    import pandas as pd
+
+    from genlabel_paper.benchmark import as_markdown
+    from genlabel_paper.benchmark.leaderboard import add_record, leaderboard, load_leaderboard
+    from genlabel_paper.benchmark.schema import BENCHMARK
+    from genlabel_paper.exports import load_records
+
+    ours = load_records(records, BENCHMARK)
+    if new is not None:
+        print_line(f"added {', '.join(add_record(new, folder, ours))} to {folder}")
+    section = leaderboard(pd.concat([ours.frame, load_leaderboard(folder)]))
+    _print_section(section)
+    if output is not None:
+        atomic_write(output, as_markdown([section]))
+        print_line(f"wrote {output}")
 
 
 def _print_list() -> None:

@@ -48,11 +48,11 @@ class Forgetful(DummyClassifier):
 
 
 def available_baselines(by_log_loss: bool = True) -> list[Any]:
-    """Return the names of the baselines; each class once if `by_log_loss` is False."""
+    """Return the names of the baselines; only those with the package's own choices if `by_log_loss` is False."""
     return [
         pytest.param(name, marks=pytest.mark.skipif(reason is not None, reason=f"{name}: {reason}"))
         for name, reason in REASONS.items()
-        if by_log_loss or not BASELINES[name].scoring
+        if by_log_loss or BASELINES[name].has_defaults
     ]
 
 
@@ -70,8 +70,10 @@ def sample(rare: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 def test_baselines_are_not_methods() -> None:
     assert not set(BASELINES) & set(METHODS)
-    with_defaults = {name for name, baseline in BASELINES.items() if not baseline.scoring}
-    assert {"catboost", "lightgbm", "xgboost", "forest", "realmlp", "tabm", "tabicl", "tabpfn"} == with_defaults
+    with_defaults = {name for name, baseline in BASELINES.items() if baseline.has_defaults}
+    packages = {"catboost", "lightgbm", "xgboost", "forest", "realmlp", "tabm", "tabicl", "tabpfn", "tabpfn-v1", "ebm"}
+    native = {"catboost-native", "lightgbm-native", "xgboost-native"}
+    assert packages | native | {"perpetual", "xrfm"} == with_defaults
     assert len({baseline.title for baseline in BASELINES.values()}) == len(BASELINES)
 
 
@@ -106,11 +108,12 @@ def test_reasons_name_the_missing_part() -> None:
 @pytest.mark.parametrize("name", available_baselines())
 def test_only_declared_parameters_are_set(name: str) -> None:
     baseline = BASELINES[name]
-    assert any(value == 1 for value in baseline.settings.values()) or name == "tabpfn"
+    without_threads = {"tabpfn", "tabpfn-v1", "logistic-tuned", "boosting-tuned"}
+    assert any(value == 1 for value in baseline.settings.values()) or name in without_threads
     defaults, params = baseline.load()().get_params(), baseline.make(7).get_params()
     changed = {key for key, value in params.items() if key not in defaults or repr(defaults[key]) != repr(value)}
     assert params[baseline.seed] == 7
-    assert changed <= {*baseline.settings, *baseline.scoring, baseline.seed}
+    assert changed <= {*baseline.settings, *baseline.scoring, baseline.seed, baseline.categories}
     assert {"val_metric_name"} <= set(baseline.scoring) <= {"val_metric_name", "use_ls"} or not baseline.scoring
 
 
