@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import warnings
@@ -10,16 +9,15 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import ExitStack, closing, nullcontext
-from functools import cache
 from importlib import import_module
 from logging import CRITICAL, getLogger
 from math import inf
-from threading import Thread
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, cast
 
-from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from joblib import delayed, effective_n_jobs
 
+from genlabel._processes import process_pool
 from genlabel._progress import Callback, RunPlan, TrialResult, use_callback
 from genlabel._runtime import limit_to_one_thread, one_thread
 from genlabel._validation import check_count
@@ -146,19 +144,6 @@ def software_versions() -> dict[str, str]:
     return versions | {"python": platform.python_version()}
 
 
-@cache
-def exit_with_parent(parent: int) -> None:
-    """Exit when the parent process (PID `parent`) dies; idle joblib workers would otherwise linger for minutes."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            sleep(0.5)
-        os._exit(1)
-
-    if os.getppid() == parent:  # else a launcher stands between the processes, as on Windows
-        Thread(target=watch, name="genlabel-parent", daemon=True).start()
-
-
 def _run_trial(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
     """Do the runs of a trial; an exception becomes the error of the result."""
     try:
@@ -171,11 +156,9 @@ def _run_trial(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
     return TrialResult(keys, records)
 
 
-def _run_in_worker(function: TrialFunction, keys: Sequence[RunKey], parent: int | None = None) -> TrialResult:
-    """Do the runs of a trial in a worker process, which has one thread from now on and exits with its parent."""
+def _run_in_worker(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
+    """Do the runs of a trial in a worker process, which has one thread from now on."""
     limit_to_one_thread()
-    if parent is not None:
-        exit_with_parent(parent)
     return _run_trial(function, keys)
 
 
@@ -199,14 +182,12 @@ def _run_locally(
                 result = _run_trial(function, keys)
             yield result
         return
-    with parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        ahead = "2*n_jobs" if isinstance(todo, Sequence) else "n_jobs"
-        pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)
+    pool = process_pool(n_jobs, pre_dispatch="2*n_jobs" if isinstance(todo, Sequence) else "n_jobs")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # of joblib, when the caller stops
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # of joblib, when it replaces a process
         try:
-            yield from pool(delayed(_run_in_worker)(function, keys, os.getpid()) for keys in todo)
+            yield from pool(delayed(_run_in_worker)(function, keys) for keys in todo)
         except BrokenExecutor as error:
             if "un-serialize" in str(error):
                 reason = _shorten(error.__cause__ or error)
