@@ -786,5 +786,5 @@ PARALLEL = {
 @pytest.mark.parametrize("name", PARALLEL)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_command_that_ends_at_any_moment_leaves_no_process(name: str, number: signal.Signals, tmp_path: Path) -> None:
-    for seconds in np.random.default_rng().uniform(0, 6, 20 if number == signal.SIGKILL else 2):
+    for seconds in np.random.default_rng().uniform(0, 6, 10 if number == signal.SIGKILL else 2):
         end_in_the_middle(["-m", "genlabel", *PARALLEL[name]], seconds, number, tmp_path)
