@@ -31,9 +31,15 @@ def as_tensor(X: Values) -> Tensor:
     if getattr(dtype, "kind", "f") in "mM":
         raise TypeError(f"X has values of {dtype}; convert dates and durations to numbers")
     # The order changes sums in the last digits.
-    any_shape: dict[str, Any] = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0, "ensure_min_features": 0}
+    any_shape: dict[str, Any] = {
+        "ensure_2d": False,
+        "allow_nd": True,
+        "ensure_min_samples": 0,
+        "ensure_min_features": 0,
+    }
     options: dict[str, Any] = {"dtype": np.float64, "order": "C", "copy": True, "ensure_all_finite": False}
-    return torch.from_numpy(check_array(X, input_name="X", **options, **any_shape))
+    values = np.asarray(X) if isinstance(X, np.matrix) else X
+    return torch.from_numpy(check_array(values, input_name="X", **options, **any_shape))
 
 
 def as_numpy(values: Values) -> NDArray[Any]:

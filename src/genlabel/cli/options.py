@@ -19,9 +19,9 @@ from threading import Timer, main_thread
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from genlabel._console import open_console
 from genlabel._validation import check_positive
 from genlabel.reporting.terminal import print_line
 
@@ -320,7 +320,7 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
         kind = "" if expected else f"{type(error).__name__}: "
         hint = "" if expected else "; this is a bug of genlabel, --debug shows where"
         message = Text(" ".join(f"Error: {kind}{in_options(str(error))}{hint}".split()), style="red")
-        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
+        open_console(stderr=True).print(message, soft_wrap=True)
         raise typer.Exit(2 if expected else 3) from None
 
 

@@ -61,9 +61,9 @@ class Sampler(OneToOneFeatureMixin, BaseEstimator, ABC):
 
     It passes the checks of imbalanced-learn, and works in its pipelines. Its tags refuse sparse tables, missing values
     and strings. There is no `sampling_strategy`: the class of a mixed point follows from its soft label, so the number
-    of points is a parameter, and the numbers of each class are a result. A subclass defines `_synthesize`, which returns
-    points, soft labels, the pair of classes that each point lies between, and the weight of the second one. It has the
-    parameters `output` and `random_state`.
+    of points is a parameter, and the numbers of each class are a result. A subclass defines `_synthesize`, which
+    returns points, soft labels, the pair of classes that each point lies between, and the weight of the second one. It
+    has the parameters `output` and `random_state`.
 
     Attributes
     ----------
