@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -267,10 +268,11 @@ def test_output_survives_an_ascii_terminal(workdir: Path, start_command: Callabl
     table = frame(80)
     table.columns = ["größe", "b", "c", "label"]
     table["größe"] = "$" + table["größe"].abs().astype(str)
-    table.to_csv("naïve.csv", index=False)
+    name = os.fsdecode(b"na\xefve.csv")  # a name in another encoding than that of the locale
+    table.to_csv(name, index=False)
     fast = ["--n-splits", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
     with Path("out").open("w") as out, Path("err").open("w") as err:
-        arguments = ["compare", "naïve.csv", "--target", "label", *fast]
+        arguments = ["compare", name, "--target", "label", *fast]
         process = start_command(arguments, out.fileno(), err.fileno(), encoding="ascii")
         process.join(60)
     assert process.exitcode == 0, Path("err").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -145,7 +146,7 @@ def open_source(source: str) -> Iterator[str]:
 
 
 def check_source(source: str, target: str | None, options: ReadOptions) -> str:
-    """Return the name of the table; raise if it or a column does not exist, before any heavy import."""
+    """Return the name of the table for file names; raise if it or a column does not exist, before any heavy import."""
     from genlabel.data.datasets.catalog import find_source
     from genlabel.data.tables.files import check_columns, read_columns
 
@@ -156,7 +157,7 @@ def check_source(source: str, target: str | None, options: ReadOptions) -> str:
     for option in ("drop", "force_include", "groups", "time"):
         names = getattr(options, option) or ()
         check_columns(option, [names] if isinstance(names, str) else names, columns, name)
-    return name
+    return os.fsdecode(name.encode())
 
 
 def load_source(source: str, target: str | None, options: ReadOptions, seed: int) -> Table:
