@@ -38,7 +38,8 @@ def as_tensor(X: Values) -> Tensor:
         "ensure_min_features": 0,
     }
     options: dict[str, Any] = {"dtype": np.float64, "order": "C", "copy": True, "ensure_all_finite": False}
-    values = np.asarray(X) if isinstance(X, np.matrix) else X
+    # scikit-learn refuses matrices of NumPy, and tables with columns of equal names.
+    values = np.asarray(X, dtype=np.float64) if isinstance(X, np.matrix) or hasattr(X, "columns") else X
     return torch.from_numpy(check_array(values, input_name="X", **options, **any_shape))
 
 

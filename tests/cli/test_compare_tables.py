@@ -236,11 +236,12 @@ def test_a_traceback_needs_the_debug_option(workdir: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["a$\\frac$b", "[red]loud[/red]", "two words & <b>more</b>", "ünïcode"])
 def test_special_characters_in_names(workdir: Path, name: str) -> None:
     frame(60).rename(columns={"a": name}).assign(label=lambda t: f"{name} " + t["label"]).to_csv("t.csv", index=False)
-    Path("t.csv").rename(name.replace("/", "_") + ".csv")
-    result = invoke(name.replace("/", "_") + ".csv", "--target", "label", "--n-splits", "2")
+    stem = os.fsdecode(name.replace("/", "_").encode())  # also where names of files are ASCII
+    Path("t.csv").rename(f"{stem}.csv")
+    result = invoke(f"{stem}.csv", "--target", "label", "--n-splits", "2")
     assert result.exit_code == 0, result.output
     assert f"columns of numbers (3): {name}, b, c" in result.stdout
-    assert (workdir / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
+    assert (workdir / f"compare-{stem}.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_interrupted_run_resumes(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from pandas.api import types
 
 from genlabel.data.tables.parse_values import (
     MAX_UNPARSED_SHARE,
+    SAMPLE_SIZE,
     infer_date_format,
     infer_decimal_mark,
     parse_dates,
@@ -95,7 +96,8 @@ def plan_columns(
         column = frame[name]
         with clear_unicode_errors():
             kind, column_format = _infer_kind(column, notes)
-            distinct = column.dropna().astype(str).nunique()
+            # Objects may not be hashable; the strings of numbers would take most of the time of reading a wide table.
+            distinct = (column if types.is_numeric_dtype(column) else column.dropna().astype(str)).nunique()
         if distinct == 0:
             reason = "it has no values"
         elif str(name) in forced:
@@ -103,7 +105,7 @@ def plan_columns(
         elif distinct == 1 and not column.isna().any():
             reason = "it has a single value"
         else:
-            reason = _identifier_reason(column, kind, distinct)
+            reason = _identifier_reason(column, kind)
         if reason:
             features = []
         elif kind == "date":
@@ -173,7 +175,7 @@ def why_not_a_feature(column: pd.Series[Any]) -> str:
     if types.is_complex_dtype(column):
         return "complex numbers are not used"
     numeric = kind == "text" and pd.to_numeric(column.dropna(), errors="coerce").isna().mean() <= MAX_UNPARSED_SHARE
-    return _identifier_reason(column, "number" if numeric else kind, column.astype(str).nunique())
+    return _identifier_reason(column, "number" if numeric else kind)
 
 
 def kind_of(column: pd.Series[Any]) -> str:
@@ -205,6 +207,8 @@ def has_numbers(column: pd.Series[Any]) -> bool:
 
 def to_float(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column of numbers as float64, missing values as NaN."""
+    if column.dtype == np.float64:
+        return column
     if types.is_object_dtype(column):
         column = column.map(float, na_action="ignore")
     return column.astype("Float64").astype("float64")
@@ -225,8 +229,10 @@ def _infer_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
     if inferred.startswith(("date", "period")):
         return "date", ""
     strings = column.dropna().astype(str)
-    numbers = parse_numbers(strings)
-    if len(strings) and numbers.isna().mean() <= MAX_UNPARSED_SHARE:
+    sample = strings.iloc[:: 1 + len(strings) // SAMPLE_SIZE]
+    may_be_numbers = len(sample) > 0 and parse_numbers(sample).isna().mean() <= 5 * MAX_UNPARSED_SHARE
+    numbers = parse_numbers(strings) if may_be_numbers else strings
+    if may_be_numbers and numbers.isna().mean() <= MAX_UNPARSED_SHARE:
         with_signs = strings[pd.to_numeric(strings, errors="coerce").isna() & numbers.notna()]
         if len(with_signs):
             text, value = with_signs.iloc[0], numbers[with_signs.index[0]]
@@ -238,14 +244,16 @@ def _infer_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
     return ("date", date_format) if date_format else ("text", "")
 
 
-def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
+def _identifier_reason(column: pd.Series[Any], kind: str) -> str:
     """Return why a column identifies rows; empty if it does not."""
     nameless = str(column.name).startswith("Unnamed: ") and types.is_integer_dtype(column)
     if nameless and bool(column.is_unique):  # the index that DataFrame.to_csv writes
         return "it is the row number"
+    if kind != "text":
+        return ""
     values = column.dropna().astype(str)
     once = float((~values.duplicated(keep=False)).mean())
-    if kind == "text" and distinct > MAX_CATEGORIES and once > MAX_ONCE_SHARE:
+    if values.nunique() > MAX_CATEGORIES and once > MAX_ONCE_SHARE:
         return f"{100 * once:.0f} % of its values occur in one row only, so it looks like an identifier"
     return ""
 

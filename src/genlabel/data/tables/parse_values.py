@@ -47,16 +47,18 @@ def parse_numbers(strings: pd.Series[Any], decimal: str = "") -> pd.Series[Any]:
     >>> parse_numbers(pd.Series(["1,234"]), decimal=",").tolist()
     [1.234]
     """
-    negative = strings.astype(str).str.strip().str.fullmatch(r"\(.*\)")
-    percent = strings.astype(str).str.strip(" ()").str.endswith("%")
-    bare = _strip_signs(strings)
-    if (decimal or infer_decimal_mark(strings)) == ",":
+    codes, distinct = pd.factorize(strings.astype(str))
+    values = pd.Series(distinct)
+    negative = values.str.strip().str.fullmatch(r"\(.*\)")
+    percent = values.str.strip(" ()").str.endswith("%")
+    bare = _strip_signs(values)
+    if (decimal or infer_decimal_mark(values)) == ",":
         bare = bare.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
     grouped = bare.str.fullmatch(AMERICAN) | bare.str.fullmatch(SPACED)
     bare = bare.where(~grouped, bare.str.replace(r"[, '\u00a0\u202f]", "", regex=True))
     numbers = pd.to_numeric(bare, errors="coerce").astype("float64")
     scale = np.where(percent, 0.01, 1.0) * np.where(negative, -1.0, 1.0)
-    return numbers.mul(pd.Series(scale, index=strings.index))
+    return pd.Series((numbers.to_numpy() * scale)[codes], index=strings.index)
 
 
 def infer_decimal_mark(strings: pd.Series[Any]) -> str:
@@ -65,7 +67,7 @@ def infer_decimal_mark(strings: pd.Series[Any]) -> str:
     >>> infer_decimal_mark(pd.Series(["1,234", "0,5"])), infer_decimal_mark(pd.Series(["1,234"]))
     (',', '.')
     """
-    bare = _strip_signs(strings)
+    bare = _strip_signs(pd.Series(strings.unique()))
     points = bare.str.fullmatch(r"[-+]?\d*\.\d{1,2}").any()
     return "," if bare.str.fullmatch(EUROPEAN).any() and not points else "."
 
