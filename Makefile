@@ -9,7 +9,7 @@ export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
-.PHONY: run test test-long test-lowest test-vision mutants audit check docs format bench gallery dist try-dist clean
+.PHONY: run test test-long test-lowest test-environments test-vision mutants audit check docs format bench gallery dist try-dist clean
 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
@@ -44,6 +44,15 @@ test-lowest:                 ## the lowest versions that pyproject.toml names, i
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/python -m pip install --disable-pip-version-check --quiet \
 		--editable . pytest pytest-xdist hypothesis
 	$(LOWEST)/bin/python -m pytest -n logical --maxprocesses 8 -W ignore::DeprecationWarning -W "ignore:Liblinear failed" $(PLAIN)
+
+# Where tests failed that passed elsewhere: ignored interrupts, as of a script's background job; a POSIX locale; no home; a forced terminal.
+ODD    := $(addprefix tests/,cli data persistence/test_model.py fuzz/test_files.py test_crash_safety.py test_progress_and_time_limit.py)
+test-environments: $(VENV)/.test ## tests of files, messages and signals in unusual environments
+	trap '' INT; umask 077; env -u HOME -u LANG LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 TZ=Asia/Kolkata TERM=dumb \
+		PYTHONHASHSEED=random $(BIN)/python $(PYTEST) $(ODD)
+	mkdir -p "build/a path ü"
+	FORCE_COLOR=1 COLUMNS=300 HOME=/proc TZ=Pacific/Kiritimati TMPDIR="$(CURDIR)/build/a path ü" \
+		$(BIN)/python $(PYTEST) --color=no $(ODD)
 
 test-vision: $(VENV)/.test   ## loops with torchvision and timm, whose wheels fit the pinned torch on Linux with CUDA
 	$(PIP) torchvision==0.28.0 timm==1.0.31

@@ -32,6 +32,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel import GenerativeClassifier, load_model, save_model
 from genlabel._atomic_io import atomic_write, atomic_writer
+from genlabel._processes import exit_with_parent
 from genlabel._progress import LambdaCallback
 from genlabel.cli import add_commands, app, main
 from genlabel.cli.options import one_line_errors
@@ -39,7 +40,6 @@ from genlabel.data.tables import write_frame
 from genlabel.evaluation.images import ImageScores, TrainedImages
 from genlabel.evaluation.records import Record, open_store, run_trials
 from genlabel.evaluation.records import store as store_module
-from genlabel.evaluation.records.run import exit_with_parent
 from genlabel.evaluation.records.schema import COMPARISON, Fit, make_frame
 from genlabel.training import train_network
 from genlabel.training.networks import MLP, LeNet5
@@ -597,13 +597,17 @@ def test_interrupt_inside_del_is_not_lost(
 
 
 @needs_fork
-def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_worker_ends_when_its_parent_is_killed(tmp_path: Path, seconds: float) -> None:
+    """Also if the parent is gone when the watch begins, as during the imports of a worker."""
     pid_file = tmp_path / "worker"
 
     def parent() -> None:
+        number = os.getpid()
         if not os.fork():
-            exit_with_parent(os.getppid())
             pid_file.write_text(str(os.getpid()))
+            time.sleep(seconds)
+            exit_with_parent(number)
             time.sleep(60)
             os._exit(0)
         time.sleep(60)
@@ -611,10 +615,11 @@ def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     process = fork(parent)
     wait_until(lambda: pid_file.exists() and pid_file.read_text())
     worker = int(pid_file.read_text())
+    time.sleep(0.2)
     assert is_alive(worker)
     process.kill()
-    wait_until(lambda: not is_alive(worker), 10)
     process.join()
+    wait_until(lambda: not is_alive(worker), 10)
 
 
 def is_alive(number: int) -> bool:
@@ -736,19 +741,50 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.long
-def test_workers_end_with_a_killed_run(tmp_path: Path) -> None:
+def processes_of_group(group: int) -> list[int]:
+    """Return the processes of a group that still run."""
     psutil = pytest.importorskip("psutil")
-    script, path = tmp_path / "run.py", tmp_path / "run.sqlite"
-    script.write_text(SCRIPT)
-    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
-    for signal_number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-        begin = count(path)
-        process = subprocess.Popen([sys.executable, str(script), str(path)], env=environment, stderr=subprocess.DEVNULL)
-        wait_until(lambda begin=begin: count(path) > begin + 4)
-        workers = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
-        assert len(workers) >= 2
-        process.send_signal(signal_number)
+    numbers = []
+    for number in filter(is_alive, psutil.pids()):
+        with suppress(ProcessLookupError, PermissionError):
+            numbers += [number] if os.getpgid(number) == group else []
+    return numbers
+
+
+def end_in_the_middle(command: Sequence[str], seconds: float, number: signal.Signals, folder: Path) -> None:
+    """Send a signal to a command after its first worker has started; assert that it leaves no process."""
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, *command]
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_until(lambda: len(processes_of_group(process.pid)) > 1)
+        time.sleep(seconds)
+        assert process.poll() is None
+        process.send_signal(number)
         process.wait(60)
-        wait_until(lambda workers=workers: not any(map(is_alive, workers)), 30)
-        assert count(path) > begin
+        wait_until(lambda: not processes_of_group(process.pid), 20)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("seconds", np.random.default_rng(0).uniform(0.2, 2.0, 2))
+def test_run_that_is_killed_leaves_no_process(seconds: float, tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(SCRIPT)
+    end_in_the_middle(["run.py", "run.sqlite"], seconds, signal.SIGKILL, tmp_path)
+
+
+PARALLEL = {
+    "reproduce": ["reproduce", "table1", "--budget", "full", "--jobs", "2", "--dataset", "circle"],
+    "train-images": ["train-images", "digits", "--epochs", "1000", "--seeds", "2", "--jobs", "2"],
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PARALLEL)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_command_that_ends_at_any_moment_leaves_no_process(name: str, number: signal.Signals, tmp_path: Path) -> None:
+    for seconds in np.random.default_rng().uniform(0, 6, 10 if number == signal.SIGKILL else 2):
+        end_in_the_middle(["-m", "genlabel", *PARALLEL[name]], seconds, number, tmp_path)

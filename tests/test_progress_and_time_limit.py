@@ -1,6 +1,7 @@
 """Progress of a fit, its time limit, and interrupts that leave the estimator unchanged."""
 
 import re
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -175,7 +176,8 @@ def test_log_lines_are_seconds_apart(monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_terminal_has_a_progress_bar_on_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
     density = FlowDensity(epochs=2, hidden=(4,), verbose=1)  # shows no progress bar inside another fit
     GenLabelClassifier((6,), density, 1.0).set_params(training__learning_rate=0.1, search__verbose=1, **SHORT).fit(X, Y)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
 from torch import Tensor
 
 Array = NDArray[Any] | Tensor
@@ -22,18 +23,24 @@ ROUNDING_TOLERANCE = 1e-13
 
 def as_tensor(X: Values) -> Tensor:
     """Return `X` as a floating tensor: a tensor keeps dtype and device, everything else becomes float64."""
-    if isinstance(X, Tensor) and not X.is_complex():
+    dtype = getattr(X, "dtype", None)
+    if isinstance(X, Tensor):
+        if X.is_complex():
+            raise ValueError(f"Complex data not supported: X has values of {dtype}; pass real numbers")
         return X if X.is_floating_point() else X.double()
-    try:
-        dtype = getattr(X, "dtype", None)
-        if isinstance(X, Tensor) or getattr(dtype, "kind", "f") in "cmM":
-            raise TypeError(f"its values are {dtype}")
-        return torch.from_numpy(np.array(X, dtype=np.float64, order="C"))  # the order changes sums in the last digits
-    except (TypeError, ValueError) as error:
-        sparse = hasattr(X, "toarray")
-        hint = "call X.toarray()" if sparse else "convert strings and dates to numbers"
-        reason = "it is sparse" if sparse else " ".join(str(error).split())
-        raise ValueError(f"X could not be read as an array of numbers ({reason}); {hint}") from error
+    if getattr(dtype, "kind", "f") in "mM":
+        raise TypeError(f"X has values of {dtype}; convert dates and durations to numbers")
+    # The order changes sums in the last digits.
+    any_shape: dict[str, Any] = {
+        "ensure_2d": False,
+        "allow_nd": True,
+        "ensure_min_samples": 0,
+        "ensure_min_features": 0,
+    }
+    options: dict[str, Any] = {"dtype": np.float64, "order": "C", "copy": True, "ensure_all_finite": False}
+    # scikit-learn refuses matrices of NumPy, and tables with columns of equal names.
+    values = np.asarray(X, dtype=np.float64) if isinstance(X, np.matrix) or hasattr(X, "columns") else X
+    return torch.from_numpy(check_array(values, input_name="X", **options, **any_shape))
 
 
 def as_numpy(values: Values) -> NDArray[Any]:

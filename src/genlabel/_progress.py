@@ -15,6 +15,7 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Self, final
 
+from genlabel._console import open_console
 from genlabel._text import count_of
 
 MIN_SECONDS_BETWEEN_LINES = 5.0
@@ -285,11 +286,10 @@ class ProgressDisplay(Callback):
         self, name: str, *, unit: str = "fit", max_lines: int = 10, announce: bool = True, quiet: bool = False
     ) -> None:
         from rich import progress
-        from rich.console import Console
 
         self.name, self.unit, self.max_lines, self.announce = name, unit, max_lines, announce
         self.failures: dict[Any, str] = {}  # errors by trial
-        console = Console(stderr=True, force_jupyter=False, quiet=quiet)
+        console = open_console(stderr=True, force_jupyter=False, quiet=quiet)
         self._bar = progress.Progress(
             progress.SpinnerColumn(),
             progress.TextColumn("{task.description}", markup=False),

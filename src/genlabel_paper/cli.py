@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._atomic_io import atomic_writer
+from genlabel._console import open_console
 from genlabel._progress import ProgressDisplay
 from genlabel._validation import check_positive
 from genlabel.cli.options import (
@@ -266,14 +267,10 @@ def _describe_failures(records: RecordSet) -> list[str]:
 
 def _print_experiments(experiments: list[Experiment], records: pd.DataFrame, figures: Path) -> None:
     """Print the experiments, and write their figures to a folder."""
-    from rich.console import Console
-
     from genlabel_paper.report.page import read_entries
     from genlabel_paper.report.terminal import print_rendering
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=FILE_WIDTH)
+    console = open_console(file_width=FILE_WIDTH)
     for entry in read_entries(records, experiments):
         experiment, parts = entry.experiment, entry.parts
         for protocol, rendering in parts:

@@ -368,7 +368,7 @@ def test_choices_are_counted() -> None:
 def test_a_narrow_terminal_omits_columns_with_a_note(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
     rows = {"method": ["GenLabel", "GenLabel", "class priors"], **{score: [0.25, 0.75, 0.5] for score in SCORES}}
     summary = summarize(pd.DataFrame(rows).assign(seconds=1.0))
@@ -386,7 +386,10 @@ def test_a_narrow_terminal_omits_columns_with_a_note(
     assert "s per fit" in header
 
 
-def test_piped_output_has_no_escape_codes(cheap: Path) -> None:
+@pytest.mark.parametrize("forced", ["FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"])
+def test_piped_output_has_no_escape_codes(cheap: Path, forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(forced, "1")
+    monkeypatch.setenv("COLUMNS", "300")
     result = invoke("iris", *FAST)
     assert "\x1b" not in result.stdout + result.stderr
     assert "fits" not in result.stdout

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,11 +236,12 @@ def test_a_traceback_needs_the_debug_option(workdir: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["a$\\frac$b", "[red]loud[/red]", "two words & <b>more</b>", "ünïcode"])
 def test_special_characters_in_names(workdir: Path, name: str) -> None:
     frame(60).rename(columns={"a": name}).assign(label=lambda t: f"{name} " + t["label"]).to_csv("t.csv", index=False)
-    Path("t.csv").rename(name.replace("/", "_") + ".csv")
-    result = invoke(name.replace("/", "_") + ".csv", "--target", "label", "--n-splits", "2")
+    stem = os.fsdecode(name.replace("/", "_").encode())  # also where names of files are ASCII
+    Path("t.csv").rename(f"{stem}.csv")
+    result = invoke(f"{stem}.csv", "--target", "label", "--n-splits", "2")
     assert result.exit_code == 0, result.output
     assert f"columns of numbers (3): {name}, b, c" in result.stdout
-    assert (workdir / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
+    assert (workdir / f"compare-{stem}.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_interrupted_run_resumes(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,10 +269,11 @@ def test_output_survives_an_ascii_terminal(workdir: Path, start_command: Callabl
     table = frame(80)
     table.columns = ["größe", "b", "c", "label"]
     table["größe"] = "$" + table["größe"].abs().astype(str)
-    table.to_csv("naïve.csv", index=False)
+    name = os.fsdecode(b"na\xefve.csv")  # a name in another encoding than that of the locale
+    table.to_csv(name, index=False)
     fast = ["--n-splits", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
     with Path("out").open("w") as out, Path("err").open("w") as err:
-        arguments = ["compare", "naïve.csv", "--target", "label", *fast]
+        arguments = ["compare", name, "--target", "label", *fast]
         process = start_command(arguments, out.fileno(), err.fileno(), encoding="ascii")
         process.join(60)
     assert process.exitcode == 0, Path("err").read_text()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch.distributions import Independent, Laplace
 
 from genlabel.densities import (
@@ -119,6 +120,25 @@ def fit_sample(density: ClassDensity) -> ClassDensity:
 def test_check_density(density: ClassDensity) -> None:
     trained = isinstance(density, GANDensity)  # trained in float32
     check_density(density, rtol=1e-3 if trained else 1e-9, symmetric=not isinstance(density, FixedDensity))
+
+
+CHECKED = {type(density): density for density in reversed(DENSITIES)}
+for cls in (FixedDensity, LatentDensity, WeightedDensities):  # given models accept only the tables that they know
+    del CHECKED[cls]
+del CHECKED[PowerTransformedDensity]  # its parameter `transform` looks like the method of a transformer
+
+
+def expected_failures(density: Any) -> dict[str, str]:
+    if isinstance(density, StackedDensity):
+        return {"check_sample_weight_equivalence_on_dense_data": "the check's folds name rows that only one table has"}
+    return {}
+
+
+@parametrize_with_checks(list(CHECKED.values()), expected_failed_checks=expected_failures)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
 
 
 @every

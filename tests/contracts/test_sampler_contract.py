@@ -72,7 +72,43 @@ def test_dtypes_are_unchanged_or_become_floating(sampler: Any) -> None:
     more = resampled(sampler, frame, y)[0]
     assert [str(kind) for kind in more.dtypes] == ["float64", "float32"]
     np.testing.assert_array_equal(more["a"][:120], whole[:, 0])
-    assert resampled(sampler, X.tolist(), y.tolist())[0].dtype == np.float64
+    sparse = frame.astype(pd.SparseDtype(float, 0))
+    assert all(isinstance(kind, pd.SparseDtype) for kind in resampled(sampler, sparse, y)[0].dtypes)
+
+
+@pytest.mark.parametrize("output", ["hard", "soft", "weighted"])
+def test_labels_are_returned_in_the_form_in_which_they_were_given(output: str) -> None:
+    X, y = sample()
+    sampler = GenLabelSampler(n_aug=7, random_state=0)
+    _, expected, fitted = resampled(sampler, X, y, output=output)
+    column, frame = y[:, None], pd.DataFrame({"kind": y})
+    for given, kind in ((y.tolist(), list), (column, np.ndarray), (frame, pd.DataFrame)):
+        labels = resampled(sampler, X, given, output=output)[1]
+        assert type(labels) is kind
+        assert np.shape(labels)[1:] == ((3,) if output == "soft" else np.shape(given)[1:])
+        np.testing.assert_array_equal(np.ravel(labels), np.ravel(expected))
+    one_hot = pd.DataFrame(np.eye(3, dtype=int)[y], columns=["a", "b", "c"])
+    labels = resampled(sampler, X, one_hot, output=output)[1]
+    assert isinstance(labels, pd.DataFrame)
+    assert sum(fitted.sampling_strategy_.values()) == fitted.is_synthetic_.sum()
+    if output != "soft":
+        assert labels.columns.tolist() == ["a", "b", "c"]
+        np.testing.assert_array_equal(labels.to_numpy().argmax(1), expected)
+    for wrong in (np.ones((120, 3)), np.full((120, 2), 0.5), np.zeros((120, 2), int)):
+        with pytest.raises(ValueError, match="one-hot"):
+            resampled(sampler, X, wrong, output=output)
+
+
+@pytest.mark.parametrize("sampler", [GenMix(GaussianDensity()), GenLabelSampler(GaussianDensity())], ids=repr)
+def test_checks_of_imbalanced_learn(sampler: Any) -> None:
+    """Checks of sparse tables, missing values and strings are left out: the tags refuse them."""
+    checks = pytest.importorskip("imblearn.utils.estimator_checks", reason="needs imbalanced-learn")
+    names = set()
+    for instance, check in checks.estimator_checks_generator(sampler.set_params(random_state=0)):
+        check(instance)
+        names.add(check.func.__name__)
+    assert len(names) >= 14
+    assert not {"check_samplers_sparse", "check_samplers_nan", "check_samplers_string"} & names
 
 
 @every

@@ -2,7 +2,9 @@
 
 import datetime
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+from time import process_time
 
 import numpy as np
 import pandas as pd
@@ -178,3 +180,31 @@ def test_a_column_identifies_rows_if_most_values_occur_once(repeated: int, once:
     (spec,) = plan_columns(column.to_frame())
     assert bool(spec.reason) == left_out
     assert bool(why_not_a_feature(column)) == left_out
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Return the least processor time of three calls."""
+    times = []
+    for _ in range(3):
+        begin = process_time()
+        call()
+        times.append(process_time() - begin)
+    return min(times)
+
+
+def test_a_plan_of_numbers_costs_as_much_as_counting_them() -> None:
+    """Their strings, which nothing needs, took 22 times as long as reading a file of 2,000 columns."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50_000, 8)), columns=list("abcdefgh"))
+    assert seconds(lambda: plan_columns(frame)) < 4 * seconds(frame.nunique) + 0.05
+
+
+def test_each_distinct_string_is_parsed_once() -> None:
+    strings = pd.Series(["$1,234", "12%", "red", "(3.5)"] * 50_000)
+    assert seconds(lambda: parse_numbers(strings)) < 10 * seconds(strings.astype(str).nunique) + 0.05
+    pd.testing.assert_series_equal(parse_numbers(strings[:8]), pd.Series([1234.0, np.nan, np.nan, -3.5] * 2))
+
+
+def test_strings_of_which_a_sample_is_no_number_may_have_numbers_elsewhere() -> None:
+    """A tenth of the values may be words, wherever they stand."""
+    frame = pd.DataFrame({"words first": ["n.k."] * 100 + [f"${v}" for v in range(900)], "text": ["u", "v"] * 500})
+    assert [column.kind for column in plan_columns(frame)] == ["amount", "text"]

@@ -119,6 +119,27 @@ def test_weights_agree_with_repeated_rows_where_nothing_is_mixed() -> None:
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        MixupClassifier(mixer=None, random_state=0),
+        MixupClassifier((8,), mixer=None, search="grid", random_state=0),
+        GenerativeClassifier("kernel", priors="empirical", standardize=True),
+    ],
+    ids=repr,
+)
+def test_class_weights_agree_with_equal_sample_weights_where_nothing_is_mixed(classifier: Any) -> None:
+    """Batches have different shares of the rare class: weights that sum to 1 in each of them would be biased."""
+    X, y = make_blobs([140, 40, 20], centers=None, n_features=4, cluster_std=5.0, random_state=0)
+    class_weight = {0: 1.0, 1: 3.0, 2: 7.0}
+    if hasattr(classifier, "training"):
+        classifier.set_params(training__epochs=12, training__batch_size=32)
+    by_class = clone(classifier).set_params(class_weight=class_weight).fit(X, y)
+    by_row = clone(classifier).fit(X, y, sample_weight=np.array([class_weight[c] for c in y]))
+    np.testing.assert_allclose(by_class.predict_proba(X), by_row.predict_proba(X), rtol=1e-4, atol=1e-7)
+    assert not np.allclose(by_row.predict_proba(X), clone(classifier).fit(X, y).predict_proba(X), atol=0.05)
+
+
 @pytest.mark.long
 @parametrize_with_checks([CHECKED[place] for place in OTHERS], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks_of_other_settings(estimator: Any, check: Any) -> None:

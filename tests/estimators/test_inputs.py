@@ -102,7 +102,7 @@ def test_a_sparse_query_is_refused() -> None:
         with pytest.raises(TypeError, match="toarray"):
             call(sparse.csr_matrix(X))
     for fit in (GaussianDensity().fit, Typicality().fit):
-        with pytest.raises(ValueError, match="toarray"):
+        with pytest.raises(TypeError, match="toarray"):
             fit(sparse.csr_matrix(X), Y)
 
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import pickle
 import re
 import struct
@@ -229,17 +230,17 @@ ODD_IMAGES: dict[str, tuple[bytes, str | None]] = {
 @pytest.mark.parametrize("case", ODD_IMAGES, ids=[*range(len(ODD_IMAGES))])
 def test_a_folder_with_an_odd_image(case: str, tmp_path: Path) -> None:
     content, match = ODD_IMAGES[case]
-    name = "ü ' <b>.TIFF" if case == "numbers" else "ü ' <b>.PNG"
+    name = os.fsdecode(f"ü ' <b>.{'TIFF' if case == 'numbers' else 'PNG'}".encode())  # also where names are ASCII
     result = read_or_refuse(image_folders(name), tmp_path, content)
     assert (match is None) == (not isinstance(result, Exception)), result
     if match is None:
         assert result.x_train.shape[1:] == (3, 8, 8)
     else:
-        assert name in str(result)
+        assert "<b>" in str(result)  # the rest may be escaped
         assert re.search(match, str(result)), result
 
 
-@pytest.mark.parametrize("name", ["a\nb", "<script>", "..u", "\udcff", "x" * 200, "1", "名"])
+@pytest.mark.parametrize("name", ["a\nb", "<script>", "..u", "\udcff", "x" * 200, "1", os.fsdecode("名".encode())])
 def test_a_folder_of_any_name_is_a_class(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
     for number in range(5):

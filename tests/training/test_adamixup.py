@@ -49,8 +49,9 @@ def loss_of(
     """Return the loss of one batch of one model, from its definition."""
     classifier, policy, critic = trio
     x, y = torch.from_numpy(task.X)[rows], torch.from_numpy(task.y)[rows]
-    w = torch.ones(len(x)).double() if task.weight is None else torch.from_numpy(task.weight)[rows]
+    weights = torch.ones(len(task.X)).double() if task.weight is None else torch.from_numpy(task.weight)
     class_weight = torch.ones(3).double() if task.class_weight is None else torch.from_numpy(task.class_weight)
+    w = (weights / (weights * class_weight[task.y]).mean())[rows]
     lam, x_mix = mixed(policy, x, partner, u)
     w_mix = (w + w[partner]) / 2
 
@@ -64,7 +65,7 @@ def loss_of(
     clean = class_weight[y] * ce(classifier(x), y)
     critic_loss = w * ce(critic(x), torch.zeros_like(y)) + w_mix * ce(critic(x_mix), torch.ones_like(y))
     losses = w * clean + w_mix * (lam[:, 0] * own + (1 - lam[:, 0]) * other) + intrusion_weight * critic_loss
-    return losses.sum() / w.sum()
+    return losses.mean()
 
 
 def train_one(

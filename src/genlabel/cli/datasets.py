@@ -10,9 +10,10 @@ from rich import box
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel._console import open_console
 from genlabel._text import count_of
 from genlabel.cli import options
-from genlabel.reporting.terminal import print_line, table_console
+from genlabel.reporting.terminal import print_line
 
 
 def datasets(
@@ -44,7 +45,7 @@ def datasets(
         grid.add_column(name, justify="right" if name in ("rows", "columns", "classes") else "left")
     for row in tables.itertuples(index=False):
         grid.add_row(*(Text(str(value)) for value in row))
-    table_console().print(grid)
+    open_console().print(grid)
     if not has_local:
         print_line(
             "OpenML datasets: none is local; GENLABEL_DATA_HOME names the folder of a cache, which scikit-learn's "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -19,9 +20,9 @@ from threading import Timer, main_thread
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from genlabel._console import open_console
 from genlabel._validation import check_positive
 from genlabel.reporting.terminal import print_line
 
@@ -154,7 +155,7 @@ def open_source(source: str) -> Iterator[str]:
 
 
 def check_source(source: str, target: str | None, options: ReadOptions) -> str:
-    """Return the name of the table; raise if it or a column does not exist, before any heavy import."""
+    """Return the name of the table for file names; raise if it or a column does not exist, before any heavy import."""
     from genlabel.data.datasets.catalog import find_source
     from genlabel.data.tables.files import check_columns, read_columns
 
@@ -165,7 +166,7 @@ def check_source(source: str, target: str | None, options: ReadOptions) -> str:
     for option in ("drop", "force_include", "groups", "time"):
         names = getattr(options, option) or ()
         check_columns(option, [names] if isinstance(names, str) else names, columns, name)
-    return name
+    return os.fsdecode(name.encode())
 
 
 def load_source(source: str, target: str | None, options: ReadOptions, seed: int) -> Table:
@@ -342,7 +343,7 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
         kind = "" if expected else f"{type(error).__name__}: "
         hint = "" if expected else "; this is a bug of genlabel, --debug shows where"
         message = Text(" ".join(f"Error: {kind}{in_options(str(error))}{hint}".split()), style="red")
-        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
+        open_console(stderr=True).print(message, soft_wrap=True)
         raise typer.Exit(2 if expected else 3) from None
 
 

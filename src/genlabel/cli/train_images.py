@@ -146,27 +146,24 @@ def _train_seeds(
         with ProgressDisplay(name, unit="epoch", quiet=_rank() > 0) as display:
             display.start(len(folders) * settings["epochs"])
             return [_train_seed(images, seed, folder, settings, display) for seed, folder in folders.items()]
-    from joblib import Parallel, delayed
+    from joblib import delayed
+
+    from genlabel._processes import process_pool
 
     with ProgressDisplay(f"{name}, {len(folders)} seeds", unit="seed", quiet=_rank() > 0) as display:
         display.start(len(folders))
-        tasks = (delayed(_train_in_worker)(images, *item, settings, os.getpid()) for item in folders.items())
+        tasks = (delayed(_train_in_worker)(images, *item, settings) for item in folders.items())
         results = []
-        for result in Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes=None)(tasks):
+        for result in process_pool(jobs, max_nbytes=None)(tasks):
             results.append(result)
             display.step(f"seed {result['seed']}: test accuracy {100 * result['accuracy']:.2f} %")
     return sorted(results, key=lambda result: result["seed"])
 
 
-def _train_in_worker(
-    images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], parent: int
-) -> dict[str, Any]:
-    """Train silently on one thread in a process that exits with its parent."""
+def _train_in_worker(images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Train silently on one thread."""
     import torch
 
-    from genlabel.evaluation.records.run import exit_with_parent
-
-    exit_with_parent(parent)
     torch.set_num_threads(1)
     return _train_seed(images, seed, folder, settings, ProgressDisplay("", quiet=True))
 

@@ -299,7 +299,7 @@ def fixed_gaussians(means: Array | Sequence[Sequence[float]], variance: float = 
 def check_points(X: Tensor) -> None:
     """Raise unless points (n, d) have at least one feature and finite values with finite squares."""
     if X.shape[1] == 0:
-        raise ValueError(f"X has shape {tuple(X.shape)}; a density needs at least one feature")
+        raise ValueError(f"X has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required by a density")
     if not bool(torch.isfinite(X).all()):
         raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
     check_magnitude(float(X.abs().max()) if len(X) else 0.0)

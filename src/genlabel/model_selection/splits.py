@@ -60,7 +60,7 @@ class LabeledData:
         """Return the standardization of the features, or the identity; that of a fold depends on the `whole` data."""
         if not standardize:
             return Standardization.identity(self.X)
-        return Standardization.fit(self.X, self.weight, whole=whole)
+        return Standardization.fit(self.X, self.score_weight, whole=whole)
 
     def scaled(self, scaler: Standardization) -> LabeledData:
         """Return the data with standardized features."""

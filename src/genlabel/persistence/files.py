@@ -70,7 +70,7 @@ def write_files(folder: Path, files: Files, card: str) -> None:
     stored = save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in files.arrays.items()})
     body = {**files.body, "arrays_sha256": sha256(stored).hexdigest()}
     document = {"body": body, "body_sha256": _checksum(body), "format": FORMAT, "format_version": files.format_version}
-    atomic_write_dir(folder, {CARD: card.encode(), ARRAYS: stored, TREE: _to_json(document)})
+    atomic_write_dir(folder, {CARD: card.encode(errors="surrogateescape"), ARRAYS: stored, TREE: _to_json(document)})
 
 
 def is_model(folder: Path) -> bool:

@@ -10,11 +10,12 @@ from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel._console import open_console
 from genlabel._text import count_of
 from genlabel.estimators.typicality import TYPICALITY_THRESHOLD
 from genlabel.evaluation.explanation import Explanation
 from genlabel.reporting.html import shorten
-from genlabel.reporting.terminal import plus_minus, print_line, table_console
+from genlabel.reporting.terminal import plus_minus, print_line
 
 MAX_COLUMNS = 8
 """Columns that are shown for a row; the others are added up in one line."""
@@ -66,7 +67,7 @@ def _print_columns(explanation: Explanation, i: int, c: int) -> None:
     rest = order[MAX_COLUMNS:]
     if len(rest):
         grid.add_row(count_of(len(rest), "other column"), "", f"{values[rest].sum():+.3f}")
-    table_console().print(grid)
+    open_console().print(grid)
 
 
 def _typicality_line(explanation: Explanation, i: int) -> str:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich import box
-from rich.console import Console
 from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel._console import FILE_WIDTH, open_console
 from genlabel._text import count_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from genlabel.reporting.findings import Findings
 
 MAX_WARNINGS = 5
-FILE_WIDTH = 120
-"""Characters of a line of a table where the output is not a terminal."""
 COLUMNS = (
     ("log-loss", "log_loss", 3, True),
     ("accuracy %", "accuracy", 1, True),
@@ -47,13 +45,7 @@ POOL_WEIGHTS = ("pool_weights", "average")
 
 def print_line(line: str, stderr: bool = False) -> None:
     """Print a line of any length without wrapping or markup."""
-    Console(stderr=stderr, highlight=False).print(Text(line), soft_wrap=True)
-
-
-def table_console() -> Console:
-    """Return a console of the width of the terminal or, for a file, of `FILE_WIDTH`."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
+    open_console(stderr).print(Text(line), soft_wrap=True)
 
 
 def plus_minus() -> str:
@@ -272,7 +264,7 @@ def print_scores(summary: pd.DataFrame, ranking: list[str]) -> None:
 
     Columns are left out from the right, except the seconds per fit, which go last; the log-loss is always shown.
     """
-    sign, console = plus_minus(), table_console()
+    sign, console = plus_minus(), open_console()
     caption = f"the lowest log-loss first; mean {sign} standard deviation over the splits"
     choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)]
     for columns in [*choices, COLUMNS[:1]]:

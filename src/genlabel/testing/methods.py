@@ -262,7 +262,13 @@ def _check_outputs(sampler: Sampler, X: Floats, y: Classes, points: Floats, hard
     assert _resample(sampler, frame, pd.Series(names[y], dtype="category"), output="hard")[1].dtype == "category"
     single, small, _ = _resample(sampler, X.astype(np.float32), y.astype(np.int8), output="hard")
     assert (single.dtype, small.dtype) == (np.float32, np.int8), "dtypes must be kept"
-    assert _resample(sampler, X.tolist(), y.tolist(), output="hard")[0].dtype == np.float64
+    for given, form in ((X.tolist(), list), (X, np.ndarray)):
+        more, labels, fitted = _resample(sampler, given, np.eye(3)[y].tolist(), output="hard")
+        assert isinstance(more, form), "a list must give a list"
+        np.testing.assert_array_equal(more, points)
+        np.testing.assert_array_equal(labels, np.eye(3)[hard], err_msg="one-hot labels must give one-hot labels")
+    assert list(fitted.sampling_strategy_.values()) == np.bincount(hard[120:], minlength=3).tolist()
+    assert fitted.get_feature_names_out().tolist() == ["x0", "x1"]
 
 
 def _resample(sampler: Sampler, X: Any, y: Any, **params: Any) -> tuple[Any, Any, Any]:

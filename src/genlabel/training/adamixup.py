@@ -156,7 +156,7 @@ class Pairs(NamedTuple):
     ends: Tensor
     """(T, G, 3, B): (1, u, 0) with u uniform in (0, 1); its product with (a, delta, rest) is lam = a + u delta."""
     weight: Tensor
-    """(T, G, 1, 2 B): weights of the points, then of the mixed ones; either half of a step's sums to 1."""
+    """(T, G, 1, 2 B): weights of the points, then of the mixed ones; either half of a step's sums to 1 on average."""
 
 
 def plan_pairs(tasks: Sequence[TrainingTask], epochs: int, batches: int, like: Tensor) -> Iterator[Pairs]:
@@ -177,10 +177,10 @@ def plan_pairs(tasks: Sequence[TrainingTask], epochs: int, batches: int, like: T
             columns = np.hstack([task.X, task.targets * class_weight])
             first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (row, partner))
             # A mixed point has the mean of its parents' weights: the blend would shift weight away from hard points.
-            weight = np.ones(len(task.X)) if task.weight is None else task.weight
+            weight = task.relative_weight
             row_weight, partner_weight = weight[row] * is_real, weight[partner] * is_real
             weights = np.hstack([row_weight, (row_weight + partner_weight) / 2])
-            weights = weights / np.maximum(row_weight.sum(1, keepdims=True), 1e-300)
+            weights = weights / is_real.sum(1, keepdims=True)
             fields.append([first, second, np.stack([np.ones_like(u), u, np.zeros_like(u)], 1), weights[:, None]])
         yield Pairs(*(torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*fields, strict=True)))
 

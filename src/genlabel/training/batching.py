@@ -62,6 +62,16 @@ class TrainingTask:
         """Labels as a matrix, (n, k)."""
         return np.eye(self.num_classes)[self.y] if self.y.ndim == 1 else self.y
 
+    @property
+    def relative_weight(self) -> NDArray[np.float64]:
+        """Sample weights (n,) over the mean weight of the loss of a row, its class weight included.
+
+        The mean is that of all rows: weights that sum to 1 in each batch would make the gradients biased.
+        """
+        weight = np.ones(len(self.X)) if self.weight is None else self.weight
+        of_loss = weight if self.class_weight is None else weight * (self.targets @ self.class_weight)
+        return weight / of_loss.mean()
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -79,7 +89,7 @@ class Batch(NamedTuple):
     x: Tensor  # points (n, ...), not mixed
     y: Tensor  # class indices (n,), or soft labels (n, k)
     weight: Tensor | None = None
-    """With a draw: weights in the loss (n,), of sum 1. Without: weights of the points. None is 1/n each."""
+    """With a draw: weights in the loss (n,), of mean sum 1. Without: weights of the points. None is 1/n each."""
     draw: MixParams | None = None  # draw that mixes the batch; None lets the loop draw
     info: BatchInfo = BatchInfo()
 
@@ -89,7 +99,7 @@ class StepBlock(NamedTuple):
 
     x: Tensor  # (T, B, ...): mixed points at depth 0, else the points themselves
     target: Tensor  # (T, B, k, J): label matrices of the J labelers, times the class weights
-    weight: Tensor  # (T, B): weights in the loss; each step's sum to 1 (or are all 0)
+    weight: Tensor  # (T, B): weights in the loss; without sample and class weights, each step's sum to 1 (or are 0)
     draw: MixParams  # stacked draw, as tensors except the depths (T,)
 
 
@@ -152,6 +162,8 @@ class BatchPlan:
         self._exact = torch.from_numpy(task.X)
         self._source = self._exact.to(like) if like.is_cuda else self._exact
         self._labels = torch.from_numpy(task.y).to(like.device)
+        is_weighted = task.weight is not None or task.class_weight is not None
+        self._relative_weight = task.relative_weight if is_weighted else None
         excludes = task.exclude_intrusion and task.mixer is not None
         self._rival_distance = distance_to_rivals(task.X.reshape(len(task.X), -1), task.y) if excludes else None
 
@@ -252,8 +264,6 @@ class BatchPlan:
         """Return the weights (T, B) in the loss, 0 for intruding mixed points if they are excluded."""
         task, rows = self.task, draws.rows.ravel()
         weight = draws.real.astype(np.float64)
-        if task.weight is not None:
-            weight *= blend(task.weight[rows], draw).reshape(weight.shape)
         if draw.weight is not None:
             weight *= draw.weight.reshape(weight.shape)
         if self._rival_distance is not None and mixed is not None:
@@ -262,7 +272,10 @@ class BatchPlan:
             mask = intrudes(flat, draw, flat, task.y[rows], pool=pool, rows=rows, rival_distance=self._rival_distance)
             mask = mask.reshape(weight.shape)
             weight[mask if draws.clean is None else mask & ~draws.clean] = 0.0
-        return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
+        weight = weight / np.maximum(weight.sum(1, keepdims=True), 1e-300)
+        if self._relative_weight is not None:
+            weight *= blend(self._relative_weight[rows], draw).reshape(weight.shape)
+        return torch.from_numpy(weight)
 
 
 def epoch_chunks(tasks: Sequence[TrainingTask], epochs: int, epochs_per_pass: int = 1) -> list[int]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel._atomic_io import atomic_write, atomic_writer
+from genlabel._console import open_console
 from genlabel._progress import ProgressDisplay
 from genlabel.cli.options import (
     Dask,
@@ -378,6 +378,6 @@ def _print_section(section: Section) -> None:
             grid.add_column(str(title), justify="right", min_width=max(map(len, str(title).split())))
         for name, cells in zip(section.rows.index, section.rows.to_numpy(), strict=True):
             grid.add_row(Text(str(name)), *(Text(str(cell)) for cell in cells))
-        Console(highlight=False).print(grid)
+        open_console(file_width=160).print(grid)
     for line in section.lines:
         print_line(line)

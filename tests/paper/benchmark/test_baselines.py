@@ -246,7 +246,7 @@ def test_report_has_accidents_and_costs() -> None:
 
 
 def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
+    return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel")
 
 
 @pytest.fixture

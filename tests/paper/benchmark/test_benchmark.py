@@ -508,7 +508,7 @@ def test_report_names_incomplete_datasets_and_needs_no_reference() -> None:
 
 
 def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
+    return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel")
 
 
 def ignore_network(make: Any) -> Any:

@@ -25,6 +25,7 @@ from genlabel.data.tables.mistakes import (
 from genlabel.data.tables.parse_values import (
     CURRENCY,
     MAX_UNPARSED_SHARE,
+    SAMPLE_SIZE,
     infer_date_format,
     infer_notation,
     is_placeholder,
@@ -108,7 +109,8 @@ def plan_columns(
         column = frame[name]
         with clear_unicode_errors():
             kind, column_format = _infer_kind(column, notes, decimal)
-            distinct = column.dropna().astype(str).nunique()
+            # Objects may not be hashable; the strings of numbers would take most of the time of reading a wide table.
+            distinct = (column if types.is_numeric_dtype(column) else column.dropna().astype(str)).nunique()
         if distinct == 0:
             reason = "it has no values"
         elif str(name) in forced:
@@ -116,7 +118,7 @@ def plan_columns(
         elif distinct == 1 and not column.isna().any():
             reason = "it has a single value"
         else:
-            reason = _identifier_reason(column, kind, distinct)
+            reason = _identifier_reason(column, kind)
         if not reason and kind in ("text", "number"):
             notes += note_sentinels(to_float(column)) if kind == "number" else note_capitals(column)
         if reason:
@@ -191,7 +193,7 @@ def why_not_a_feature(column: pd.Series[Any]) -> str:
     if types.is_complex_dtype(column):
         return "complex numbers are not used"
     numeric = kind == "text" and pd.to_numeric(column.dropna(), errors="coerce").isna().mean() <= MAX_UNPARSED_SHARE
-    return _identifier_reason(column, "number" if numeric else kind, column.astype(str).nunique())
+    return _identifier_reason(column, "number" if numeric else kind)
 
 
 def kind_of(column: pd.Series[Any]) -> str:
@@ -223,6 +225,8 @@ def has_numbers(column: pd.Series[Any]) -> bool:
 
 def to_float(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column of numbers as float64, missing values as NaN."""
+    if column.dtype == np.float64:
+        return column
     if types.is_object_dtype(column):
         column = column.map(float, na_action="ignore")
     return column.astype("Float64").astype("float64")
@@ -246,8 +250,11 @@ def _infer_kind(column: pd.Series[Any], notes: list[str], decimal: str) -> tuple
     without_gaps = strings[~is_placeholder(strings)]
     if len(without_gaps) < MIN_NUMBER_SHARE * len(strings) or without_gaps.nunique() < 2:
         without_gaps = strings  # they may be a category
-    notation = infer_notation(without_gaps, decimal)
-    numbers = parse_numbers(without_gaps, notation)
+    sample = without_gaps.iloc[:: 1 + len(without_gaps) // SAMPLE_SIZE]
+    notation, numbers = ".", pd.Series(np.nan, index=without_gaps.index)
+    if len(sample) and parse_numbers(sample).isna().mean() <= 1 - MIN_NUMBER_SHARE:
+        notation = infer_notation(without_gaps, decimal)
+        numbers = parse_numbers(without_gaps, notation)
     if len(without_gaps) and numbers.isna().mean() <= MAX_UNPARSED_SHARE:
         with_signs = without_gaps[numbers.notna() & (pd.to_numeric(without_gaps, errors="coerce") != numbers)]
         if len(with_signs):
@@ -263,14 +270,16 @@ def _infer_kind(column: pd.Series[Any], notes: list[str], decimal: str) -> tuple
     return "text", ""
 
 
-def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
+def _identifier_reason(column: pd.Series[Any], kind: str) -> str:
     """Return why a column identifies rows; empty if it does not."""
     nameless = str(column.name).startswith("Unnamed: ") and types.is_integer_dtype(column)
     if nameless and bool(column.is_unique):  # the index that DataFrame.to_csv writes
         return "it is the row number"
+    if kind != "text":
+        return ""
     values = column.dropna().astype(str)
     once = float((~values.duplicated(keep=False)).mean())
-    if kind == "text" and distinct > MAX_CATEGORIES and once > MAX_ONCE_SHARE:
+    if values.nunique() > MAX_CATEGORIES and once > MAX_ONCE_SHARE:
         return f"{100 * once:.0f} % of its values occur in one row only, so it looks like an identifier"
     return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -112,8 +113,9 @@ def check_output_suffix(option: str, path: Path) -> tuple[TableFormat, str]:
 
 
 def table_name(path: Path) -> str:
-    """Return the name of a file without its ending, such as .csv or .csv.gz."""
-    return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
+    """Return the name of a file without its ending, such as .csv or .csv.gz, read as UTF-8 in any locale."""
+    name = Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
+    return os.fsencode(name).decode(errors="replace")
 
 
 def check_columns(option: str, names: Iterable[str], columns: Iterable[str], source: str) -> None:

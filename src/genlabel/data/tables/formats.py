@@ -15,7 +15,7 @@ import re
 import warnings
 from functools import partial
 from importlib import import_module
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from zipfile import ZipFile
@@ -252,13 +252,16 @@ class Text(TableFormat):
 
     def _read_header(self, text: str, dialect: CsvDialect) -> tuple[list[str], list[str]]:
         """Return the column names without surrounding spaces, and the unique names that pandas makes of them."""
+        start = text[:MAX_HEADER_BYTES]
+        text = start if "\n" in start else text
         unique_names = [str(name) for name in _read_csv(text, dialect, nrows=0)]
         first = _read_csv(text, dialect, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
         return [str(name).strip() or unique for name, unique in zip(first, unique_names, strict=True)], unique_names
 
 
 def _read_csv(text: str, dialect: CsvDialect, **options: Any) -> pd.DataFrame:
-    return pd.read_csv(StringIO(text), sep=dialect.separator, index_col=False, skipinitialspace=True, **options)
+    # StringIO takes four bytes for each character.
+    return pd.read_csv(BytesIO(text.encode()), sep=dialect.separator, index_col=False, skipinitialspace=True, **options)
 
 
 @FORMATS.register("parquet")

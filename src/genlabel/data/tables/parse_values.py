@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 MAX_UNPARSED_SHARE = 0.1
 """Maximum share of the values of a column of numbers or dates that cannot be parsed."""
@@ -54,9 +55,11 @@ def parse_numbers(strings: pd.Series[Any], notation: str = "") -> pd.Series[Any]
     >>> parse_numbers(pd.Series(["1,234", "1,234.56", "12%"]), notation=",").tolist()
     [1.234, nan, nan]
     """
-    notation = notation or infer_notation(strings)
-    numbers, has_percent = _parse(strings, notation[0])
-    return numbers.where((numbers == 0) | (has_percent == notation.endswith("%")))
+    codes, distinct = _distinct_strings(strings)
+    notation = notation or _infer_notation(distinct, np.bincount(codes), ".")
+    numbers, has_percent = _parse(distinct, notation[0])
+    numbers = numbers.where((numbers == 0) | (has_percent == notation.endswith("%")))
+    return pd.Series(numbers.to_numpy()[codes], index=strings.index)
 
 
 def infer_notation(strings: pd.Series[Any], decimal: str = ".") -> str:
@@ -67,11 +70,16 @@ def infer_notation(strings: pd.Series[Any], decimal: str = ".") -> str:
     >>> infer_notation(pd.Series(["1,234", "0,5"])), infer_notation(pd.Series(["1,234"])), infer_notation(["5%"])
     (',', '.', '.%')
     """
-    strings = pd.Series(strings, dtype=object)
-    parsed = {mark: _parse(strings, mark) for mark in (decimal, "," if decimal == "." else ".")}
-    mark = max(parsed, key=lambda name: int(parsed[name][0].notna().sum()))
+    codes, distinct = _distinct_strings(pd.Series(strings, dtype=object))
+    return _infer_notation(distinct, np.bincount(codes), decimal)
+
+
+def _infer_notation(distinct: pd.Series[Any], counts: NDArray[np.int64], decimal: str) -> str:
+    """Return the notation of distinct strings with their counts."""
+    parsed = {mark: _parse(distinct, mark) for mark in (decimal, "," if decimal == "." else ".")}
+    mark = max(parsed, key=lambda name: int(counts[parsed[name][0].notna()].sum()))
     numbers, has_percent = parsed[mark]
-    return mark + "%" * bool(2 * (has_percent & numbers.notna()).sum() > numbers.notna().sum())
+    return mark + "%" * bool(2 * counts[has_percent & numbers.notna()].sum() > counts[numbers.notna()].sum())
 
 
 def is_placeholder(strings: pd.Series[Any]) -> pd.Series[Any]:
@@ -83,9 +91,15 @@ def is_placeholder(strings: pd.Series[Any]) -> pd.Series[Any]:
     return strings.astype(str).str.strip().str.lower().isin(PLACEHOLDERS)
 
 
+def _distinct_strings(strings: pd.Series[Any]) -> tuple[NDArray[np.int64], pd.Series[Any]]:
+    """Return the index of each string among the distinct ones, and these; a missing value is an empty string."""
+    codes, distinct = pd.factorize(strings.astype(str), use_na_sentinel=False)
+    return codes, pd.Series(distinct, dtype=object).fillna("")
+
+
 def _parse(strings: pd.Series[Any], decimal: str) -> tuple[pd.Series[Any], pd.Series[Any]]:
     """Return strings as numbers, NaN where that fails with this decimal mark, and whether they are percentages."""
-    bare = strings.astype(str).str.strip().str.replace("\u2212", "-")
+    bare = strings.str.strip().str.replace("\u2212", "-")
     bare = bare.str.replace(r"^(.*\d)-$", r"-\1", regex=True)  # as accounting programs write it
     negative = bare.str.fullmatch(r"\(.*\)")
     bare = bare.where(~negative, bare.str.slice(1, -1))
@@ -99,7 +113,7 @@ def _parse(strings: pd.Series[Any], decimal: str) -> tuple[pd.Series[Any], pd.Se
     bare = bare.where(~grouped, bare.str.replace(rf",|{SPACES}", "", regex=True))
     numbers = pd.to_numeric(bare, errors="coerce").astype("float64")
     scale = np.where(has_percent, 0.01, 1.0) * np.where(negative, -1.0, 1.0)
-    return numbers.mul(pd.Series(scale, index=strings.index)), has_percent
+    return numbers * scale, has_percent.astype(bool)
 
 
 def infer_date_format(strings: pd.Series[Any], min_share: float = 1 - MAX_UNPARSED_SHARE) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import warnings
@@ -10,16 +9,15 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import ExitStack, closing, nullcontext
-from functools import cache
 from importlib import import_module
 from logging import CRITICAL, getLogger
 from math import inf
-from threading import Thread
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, cast
 
-from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from joblib import delayed, effective_n_jobs
 
+from genlabel._processes import process_pool
 from genlabel._progress import Callback, RunPlan, TrialResult, use_callback
 from genlabel._runtime import limit_to_one_thread, one_thread
 from genlabel._validation import check_count
@@ -146,19 +144,6 @@ def software_versions() -> dict[str, str]:
     return versions | {"python": platform.python_version()}
 
 
-@cache
-def exit_with_parent(parent: int) -> None:
-    """Exit when the parent process (PID `parent`) dies; idle joblib workers would otherwise linger for minutes."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            sleep(0.5)
-        os._exit(1)
-
-    if os.getppid() == parent:  # else a launcher stands between the processes, as on Windows
-        Thread(target=watch, name="genlabel-parent", daemon=True).start()
-
-
 def _run_trial(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
     """Do the runs of a trial; an exception becomes the error of the result."""
     try:
@@ -171,11 +156,9 @@ def _run_trial(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
     return TrialResult(keys, records)
 
 
-def _call_in_worker(parent: int | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a worker process, which has one thread from now on and exits with its parent, if given."""
+def _call_in_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a worker process, which has one thread from now on."""
     limit_to_one_thread()
-    if parent is not None:
-        exit_with_parent(parent)
     return function(*arguments)
 
 
@@ -211,13 +194,12 @@ def map_in_processes(
     Each process has one thread and exits with this one; calls with the same `n_jobs` share their processes. `options`
     are those of `joblib.Parallel`.
     """
-    with parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        pool = Parallel(batch_size=1, **{"return_as": "generator_unordered", **options})
+    pool = process_pool(n_jobs, **options)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # of joblib, when the caller stops
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # of joblib, when it replaces a process
         try:
-            yield from pool(delayed(_call_in_worker)(os.getpid(), function, *arguments) for arguments in calls)
+            yield from pool(delayed(_call_in_worker)(function, *arguments) for arguments in calls)
         except BrokenExecutor as error:
             if "un-serialize" in str(error):
                 reason = _shorten(error.__cause__ or error)
@@ -321,7 +303,7 @@ def _make_packer(
 
         # The bytes are packed below and sent by Dask, which unpickles its tasks itself: a scheduler is trusted.
         call, run, function = loads(packed)  # our own bytes  # nosec B301
-        result: TrialResult = call(None, run, function, loads(keys))  # our own bytes  # nosec B301
+        result: TrialResult = call(run, function, loads(keys))  # our own bytes  # nosec B301
         return result
 
     dumps = import_module("cloudpickle").dumps
