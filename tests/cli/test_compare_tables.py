@@ -98,7 +98,7 @@ def test_a_continuous_target_is_an_error(workdir: Path) -> None:
     assert len(binned["classes"]) == 3
     categorical = invoke("t.csv", "--target", "price", "--target-is-categorical", "--min-class-size", "4")
     assert categorical.exit_code == 0, categorical.output
-    assert len([line for line in categorical.stdout.splitlines() if "dropped" in line]) == 1
+    assert len([line for line in categorical.stdout.splitlines() if "left out" in line]) == 1
 
 
 @pytest.mark.long

@@ -694,6 +694,6 @@ def test_very_small_tables_are_fitted_and_say_what_they_cannot_tell(n: int, tmp_
     frame = decisive_table().assign(y=["yes" if i % 3 == 0 else "no" for i in range(120)])[:n]
     data, folder = write(frame, tmp_path / "d.csv"), tmp_path / "m"
     result = run("fit", str(data), "--target", "y", "-o", str(folder), "--method", "stacked")
-    assert "nothing was held out: classes of 4 rows or more" in result.stdout
+    assert "nothing was held out" in result.stdout
     stderr = run("predict", str(folder), str(data)).stderr
     assert f"lowest typicality is {1 / (1 + n):.2f}" in stderr
