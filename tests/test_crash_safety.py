@@ -304,7 +304,7 @@ def test_a_closed_pipe_ends_predict_without_a_word(model: tuple[Path, Path], tmp
         process = fork(command, path)
         process.join(60)
         lines = (tmp_path / "output").read_text().splitlines()
-        assert process.exitcode == 1
+        assert process.exitcode == 141
         assert [line for line in lines if not line.startswith("loading ")] == []
 
 

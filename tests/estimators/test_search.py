@@ -175,7 +175,8 @@ def redo(
     for fold, (train, valid) in enumerate(
         StratifiedKFold(model.search.cv, shuffle=True, random_state=seed).split(X, y)
     ):
-        scaler = StandardScaler().fit(X[train], sample_weight=None if weight is None else weight[train])
+        of_loss = None if weight is None else weight[train] * more["class_weight"][y[train]]
+        scaler = StandardScaler().fit(X[train], sample_weight=of_loss)
         inside, outside = scaler.transform(X[train]), scaler.transform(X[valid])
         own = None if weight is None else weight[train]
         training = model.training

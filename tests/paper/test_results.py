@@ -73,7 +73,7 @@ def test_records_are_cells_of_the_experiments(records: pd.DataFrame) -> None:
         assert complete <= set(records["id"])
     tables = records[~records["setting"].str.contains("@")]
     counts = tables.groupby(["setting", "dataset", "method", "alpha"])[["split", "seed"]].nunique()
-    assert (counts == [3, 5]).all(axis=None)
+    assert (counts <= [3, 5]).all(axis=None)
 
 
 def test_records_have_the_current_fingerprints(all_records: pd.DataFrame) -> None:

@@ -339,7 +339,7 @@ def _parse_column(
             f"numbers of {column.name!r} were read with {describe_notation(notation)}, unlike those of training "
             f"({describe_notation(trained)}): {list_values(contradicting if len(contradicting) else strings)}"
         )
-    currencies = strings.str.extract(f"({CURRENCY})", expand=False).dropna()
+    currencies = strings.str.findall(CURRENCY).str[0].dropna()
     if currencies.nunique() > 1:
         listed = list_values(currencies)
         notes.append(f"amounts of {column.name!r} in several currencies were not converted: {listed}")
