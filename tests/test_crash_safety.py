@@ -751,8 +751,8 @@ def processes_of_group(group: int) -> list[int]:
     return numbers
 
 
-def end_in_the_middle(command: Sequence[str], seconds: float, number: signal.Signals, folder: Path) -> None:
-    """Send a signal to a command after its first worker has started; assert that it leaves no process."""
+def processes_left(command: Sequence[str], seconds: float, number: signal.Signals, folder: Path) -> list[int]:
+    """Send a signal to a command after its first worker has started; return its processes 20 seconds later at most."""
     environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, *command]
     process = subprocess.Popen(
@@ -764,7 +764,10 @@ def end_in_the_middle(command: Sequence[str], seconds: float, number: signal.Sig
         assert process.poll() is None
         process.send_signal(number)
         process.wait(60)
-        wait_until(lambda: not processes_of_group(process.pid), 20)
+        end = time.monotonic() + 20
+        while (left := processes_of_group(process.pid)) and time.monotonic() < end:
+            time.sleep(0.01)
+        return list(left)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -773,7 +776,7 @@ def end_in_the_middle(command: Sequence[str], seconds: float, number: signal.Sig
 @pytest.mark.parametrize("seconds", np.random.default_rng(0).uniform(0.2, 2.0, 2))
 def test_run_that_is_killed_leaves_no_process(seconds: float, tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(SCRIPT)
-    end_in_the_middle(["run.py", "run.sqlite"], seconds, signal.SIGKILL, tmp_path)
+    assert processes_left(["run.py", "run.sqlite"], seconds, signal.SIGKILL, tmp_path) == []
 
 
 PARALLEL = {
@@ -787,4 +790,4 @@ PARALLEL = {
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_command_that_ends_at_any_moment_leaves_no_process(name: str, number: signal.Signals, tmp_path: Path) -> None:
     for seconds in np.random.default_rng().uniform(0, 6, 10 if number == signal.SIGKILL else 2):
-        end_in_the_middle(["-m", "genlabel", *PARALLEL[name]], seconds, number, tmp_path)
+        assert processes_left(["-m", "genlabel", *PARALLEL[name]], seconds, number, tmp_path) == []

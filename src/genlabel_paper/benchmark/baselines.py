@@ -60,11 +60,11 @@ class Baseline:
     space: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Values of the parameters that are searched by log-loss; empty for no search."""
     calibrated: bool = False
-    """Whether the probabilities get a temperature."""
+    """True if the probabilities get a temperature."""
 
     @property
     def has_defaults(self) -> bool:
-        """Whether the hyperparameters and probabilities are the package's own; `--baselines` runs these."""
+        """True if the hyperparameters and probabilities are the package's own; `--baselines` runs these."""
         return not (self.scoring or self.space or self.calibrated)
 
     def load(self) -> Any:
